@@ -11,7 +11,7 @@ import openrknn
 from openrknn.chip.rk3562 import decode_named_cna
 from openrknn.chip.rk3562.registers import RK3562
 from openrknn.chip.rk3588.cna import ConvCon1
-from openrknn.chip.task_registers import NamedRegisters, Registers
+from openrknn.chip.task_registers import Registers
 from openrknn.chip.watch import Watcher
 from openrknn.chips import chip_named
 from openrknn.container.outer import Flavour
@@ -137,7 +137,7 @@ def test_the_table_of_chips_says_what_streams_hold(chip: str) -> None:
 
 def test_packed_rows_without_a_width_are_refused() -> None:
     """A stream that nobody wrote in earnest: rows left in CBUF, of a picture that has none."""
-    cna = NamedRegisters(Registers({}), RK3562.block("CNA"))
+    cna = Registers({}, chip_named("rk3562"), RK3562).named("CNA")
     with pytest.raises(ExecutionError, match="no width"):
         decode_named_cna.kept_rows(cna, 0, packed=True)
 

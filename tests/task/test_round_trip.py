@@ -18,6 +18,7 @@ from openrknn.chip.rk3588.decode_task import decode_convolution, decode_elementw
 from openrknn.chip.rk3588.encode import encode
 from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chip.task_registers import Registers
+from openrknn.chips import CHIPS
 from openrknn.compiler import compile_model
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode, PoolingMethod
@@ -51,7 +52,7 @@ def decoded(task: Work) -> Work:
     for path, entries in encode(task)[1].items():
         register = RK3588.find(path)
         values[register.offset] = register.encode({name: int(value) for name, value in entries.items()})  # type: ignore[arg-type]
-    registers = Registers(values)
+    registers = Registers(values, CHIPS["rk3588"], RK3588)
     if isinstance(task, Pooling):
         return decode_pooling(registers)
     if isinstance(task, Elementwise):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from openrknn.chip.watch import Watcher
+from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import BitPattern, Block, Precision, Register
+from openrknn.isa.blocks import RegisterMap
 from openrknn.isa.ignored import Kind
 from openrknn.npu.memory import Memory
 from openrknn.task.formats import is_float
@@ -37,10 +39,15 @@ class Registers:
     def __init__(
         self,
         values: Mapping[int, int],
+        chip: Chip,
+        blocks: RegisterMap,
+        *,
         memory: Memory | None = None,
         watcher: Watcher | None = None,
         tolerate: Tolerate = _refuse,
     ) -> None:
+        self.chip = chip
+        self._blocks = blocks
         self._values = values
         self._memory = memory
         self._watcher = Watcher() if watcher is None else watcher
@@ -53,6 +60,10 @@ class Registers:
         if self._memory is None:
             raise UnknownModeError("a part of the task's description is in memory, which is not there")
         return self._memory
+
+    def named(self, block: str) -> NamedRegisters:
+        """The registers of a block by name."""
+        return NamedRegisters(self, self._blocks.block(block))
 
     def read(self, register: type[R]) -> R:
         """The register's value in natural units; its reset value where the stream never wrote it."""
@@ -102,6 +113,7 @@ class NamedRegisters:
     def __init__(self, registers: Registers, block: Block) -> None:
         self.registers = registers
         self.block = block
+        self.chip = registers.chip
 
     def __call__(self, register: str, field: str) -> int:
         """The natural value of a field."""

@@ -221,7 +221,10 @@ class Machine:
     ) -> Step:
         names = {block.name for block in blocks}
         tolerate = partial(self._tolerate, task)
-        registers = Registers(working.groups.current(blocks), self.memory, self._watcher, tolerate)
+        registers = Registers(
+            working.groups.current(blocks), self.chip, self._map, memory=self.memory, watcher=self._watcher,
+            tolerate=tolerate,
+        )
         if loads_table and self._family.uses_table(registers):
             written -= {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
             loads_table = False

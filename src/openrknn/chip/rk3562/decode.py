@@ -9,20 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
-from openrknn.chip.rk3562.registers import RK3562
 from openrknn.chip.rk3562.registers_dpu import LutCfg
 from openrknn.chip.rk3588 import decode_dpu
-from openrknn.chip.task_registers import NamedRegisters, Registers
-from openrknn.chips import CHIPS
+from openrknn.chip.task_registers import Registers
 from openrknn.isa import Precision
-from openrknn.isa.enums import ArgbInput, ChannelReduction, OperandKinds, Regroup
+from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
 from openrknn.task import cna as task_cna
 from openrknn.task import core as task_core
 from openrknn.task import dpu as task_dpu
 from openrknn.task import lut
-from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.task.formats import element_bytes, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -36,31 +33,30 @@ __all__ = [
 BLOCKS = frozenset({"CNA", "CORE", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""
 
-_CHIP = CHIPS["rk3562"]
-_ENTRY_BYTES = 64
+_ENTRY_ATOMS = 4
 
 
 def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
-    cna = NamedRegisters(registers, RK3562.block("CNA"))
+    cna, atom = registers.named("CNA"), registers.chip.atom_bytes
     con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
-    channels = decode_named.whole_channels(cna("DATA_SIZE1", "datain_channel_real"), Precision(con1["in_precision"]))
+    real, precision = cna("DATA_SIZE1", "datain_channel_real"), Precision(con1["in_precision"])
+    channels = decode_named.whole_channels(real, precision, atom)
     cna.expect_zero("UNKNOWN_1068")
     cna.waive("LANE_PAD", "SURF_SIZE", "UNKNOWN_106C")
-    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    line_bytes = cna("DMA_CON1", "line_stride") * atom // (1 if con1["group_line_off"] else 4)
     if packed:
         line_bytes = row["datain_width"] * packed * size
     else:
-        row_bytes = surfaces(channels, size) * ATOM_BYTES * width
-        decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
+        row_bytes = surfaces(channels, size, atom) * atom * width
+        decode_named_cna.check_rows(cna, -(-row_bytes // (_ENTRY_ATOMS * atom)))
     rows = decode_named_cna.kept_rows(cna, line_bytes, packed=packed > 0) if cna("DIVISION", "data_reuse") else 0
     read = decode_named_cna.read_convolution(
         cna,
-        _CHIP,
         channels=channels,
         line_bytes=line_bytes,
-        surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
+        surface_bytes=cna("SURF_STRIDE", "surf_stride") * atom,
         depthwise=bool(con1["dw_en"]),
         converter=decode_named_cna.read_converter(cna, weights),
     )
@@ -74,14 +70,14 @@ def configure_features(registers: Registers) -> task_cna.Config:
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers."""
-    core = NamedRegisters(registers, RK3562.block("CORE"))
+    core = registers.named("CORE")
     core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
     return decode_named.read_core(core, convolution)
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
-    dpu = NamedRegisters(registers, RK3562.block("DPU"))
+    dpu = registers.named("DPU")
     precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
     dpu.expect_zero("CPEND_ALU_CFG", "UNKNOWN_40C4")
     dpu.waive("WDMA_SIZE_0", "BUS", "PACKED_RUNS")
@@ -93,7 +89,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
-        channels=decode_named.whole_channels(real, out.precision),
+        channels=decode_named.whole_channels(real, out.precision, registers.chip.atom_bytes),
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=ChannelReduction(dpu("DATA_CUBE_HEIGHT", "minmax_ctl")),
@@ -114,15 +110,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
 
 def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
-    reader = NamedRegisters(registers, RK3562.block("DPU_RDMA"))
-    bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
-    norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = decode_named.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
-    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3562.block("DPU")))
+    return decode_named_dpu.with_arithmetic(decode_named.read_readers(registers), registers.named("DPU"))
 
 
-def configure_pooling(registers: Registers) -> task_ppu.Config:
-    """Read PPU's and PPU_RDMA's registers."""
-    return decode_named.read_pooling(
-        NamedRegisters(registers, RK3562.block("PPU")), NamedRegisters(registers, RK3562.block("PPU_RDMA"))
-    )
+configure_pooling = decode_named.read_pooling

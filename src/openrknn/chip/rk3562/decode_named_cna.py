@@ -5,12 +5,11 @@ from __future__ import annotations
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
 from openrknn.chip.task_registers import NamedRegisters, pad_bits
-from openrknn.chips import Chip
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput
 from openrknn.task import cna as task_cna
-from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float
+from openrknn.task.formats import element_bytes, is_float
 
 __all__ = [
     "check_rows",
@@ -27,7 +26,6 @@ _ALL_LANES = 0xFFFF_FFFF
 
 def read_convolution(
     cna: NamedRegisters,
-    chip: Chip,
     *,
     channels: int,
     line_bytes: int,
@@ -75,9 +73,10 @@ def read_convolution(
         spread_x=con3["deconv_x_stride"],
         spread_y=con3["deconv_y_stride"],
         depthwise=depthwise,
-        kernel_group=chip.weight_group[0] // size,
-        input_group=chip.weight_group[1],
-        depthwise_group=chip.depthwise_group // size,
+        atom_bytes=cna.chip.atom_bytes,
+        kernel_group=cna.chip.weight_group[0] // size,
+        input_group=cna.chip.weight_group[1],
+        depthwise_group=cna.chip.depthwise_group // size,
         weight_offset=zero_point if depthwise else 0,
         compression=read_compression(cna, weights),
     )
@@ -101,7 +100,7 @@ def kept_rows(cna: NamedRegisters, line_bytes: int, *, packed: bool) -> int:
     fetched = cna.fields("FC_DATA_SIZE0")
     if packed and not line_bytes:
         raise ExecutionError("rows of a packed picture have no width", register="DATA_SIZE0")
-    rows = fetched["dma_width"] * ATOM_BYTES // line_bytes if packed else fetched["dma_height"]
+    rows = fetched["dma_width"] * cna.chip.atom_bytes // line_bytes if packed else fetched["dma_height"]
     return cna("DATA_SIZE0", "datain_height") - rows
 
 

@@ -18,7 +18,7 @@ from openrknn.isa import BitPattern, Precision
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, OutputMode, Regroup
 from openrknn.task import ew, lut, out_cvt, rdma, write
 from openrknn.task.dpu import Correction
-from openrknn.task.formats import ATOM_BYTES, is_float
+from openrknn.task.formats import is_float
 from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
@@ -215,7 +215,7 @@ def configure_write(
 
     Uncut, its runs of `spread` bytes begin at whole atoms: the length is that of the runs with their gaps.
     """
-    mode, size = dpu.fields("FEATURE_MODE_CFG"), dpu.fields("WDMA_SIZE_1")
+    mode, size, atom = dpu.fields("FEATURE_MODE_CFG"), dpu.fields("WDMA_SIZE_1"), dpu.chip.atom_bytes
     if mode["output_mode"] != OutputMode.MEMORY:
         raise UnknownModeError("a result that does not go to memory is not implemented", register="FEATURE_MODE_CFG")
     packed = bool(mode["nonalign"])
@@ -227,13 +227,14 @@ def configure_write(
         per_pixel=dpu("BS_OW_CFG", "size_e_0"),
         width=size["width_wdma"],
         height=size["height_wdma"],
-        line_bytes=write.pitch(size["width_wdma"], notch, notch_bits) * ATOM_BYTES,
-        atom_step_bytes=dpu("DST_SURF_STRIDE", "dst_surf_stride") * ATOM_BYTES,
-        group_step_bytes=dpu("SURFACE_ADD", "surf_add") * ATOM_BYTES,
-        packed_bytes=ATOM_BYTES if packed else None,
+        line_bytes=write.pitch(size["width_wdma"], notch, notch_bits) * atom,
+        atom_step_bytes=dpu("DST_SURF_STRIDE", "dst_surf_stride") * atom,
+        group_step_bytes=dpu("SURFACE_ADD", "surf_add") * atom,
+        packed_bytes=atom if packed else None,
         transposes_atoms=regroup is Regroup.ATOMS,
         transposed_lanes={Regroup.LANES8: 16, Regroup.LANES16: 8}.get(regroup),
-        packed_run_bytes=(run_atoms - 1) * ATOM_BYTES + kept if kept else None,
-        spread_run_bytes=spread if packed and not kept and spread % ATOM_BYTES else None,
-        packed_limit_bytes=surf_len * ATOM_BYTES if packed else None,
+        atom_bytes=atom,
+        packed_run_bytes=(run_atoms - 1) * atom + kept if kept else None,
+        spread_run_bytes=spread if packed and not kept and spread % atom else None,
+        packed_limit_bytes=surf_len * atom if packed else None,
     )

@@ -12,8 +12,9 @@ from dataclasses import replace
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
 from openrknn.chip.rk3566 import registers as regs
-from openrknn.chip.rk3588 import cna, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
-from openrknn.chip.task_registers import NamedRegisters, Registers, pad_bits
+from openrknn.chip.rk3588 import cna, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu
+from openrknn.chip.rk3588.decode import read_pooling
+from openrknn.chip.task_registers import Registers, pad_bits
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision
@@ -97,7 +98,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
         input_group=_CHIP.weight_group[1] // size,
         depthwise_group=_CHIP.depthwise_group // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=read_compression(NamedRegisters(registers, regs.RK3566.block("CNA")), weights),
+        compression=read_compression(registers.named("CNA"), weights),
     )
 
 
@@ -169,7 +170,7 @@ def _rows_as_groups(registers: Registers, walk: write.Config) -> int:
     A map [rows, columns, channels] that grows to [rows, 4 columns] is one of [columns, 1, rows * channels] for the DPU:
     each row a channel group, each pixel a row, so that its counters reach every fourth column.
     """
-    size = NamedRegisters(registers, regs.RK3566.block("CORE")).fields("DATAOUT_SIZE_0")
+    size = registers.named("CORE").fields("DATAOUT_SIZE_0")
     rows, rest = divmod(size["dataout_width"] * size["dataout_height"], walk.width * walk.height)
     return 1 if rest or not rows else rows
 
@@ -255,39 +256,11 @@ def _main(registers: Registers, width: int, height: int, atom: int) -> task_rdma
 
 def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    mode, kernel = registers.read(regs.OperationModeCfg), registers.read(ppu.PoolingKernelCfg)
-    padding, form = registers.read(ppu.PoolingPaddingCfg), registers.read(regs.PpuDataFormat)
-    pads = [registers.read(register).pad_value for register in regs.PaddingValues]
-    out_width = registers.read(ppu.DataCubeOutWidth).cube_out_width
-    registers.waive(ppu.DataCubeOutChannel, ppu.MiscCtrl, regs.RdmaDataFormat)
-    chained = not mode.flying_mode
-    registers.waive(ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
+    pads = [int(registers.read(register).pad_value) & 0x7FFFF for register in regs.PaddingValues]
+    registers.waive(ppu.MiscCtrl, regs.RdmaDataFormat)
     registers.waive_unknown(regs.PPU_RDMA)
-    if chained and (kernel.kernel_width, kernel.kernel_height) != (1, 1):
+    config = read_pooling(registers, (pads[0] ^ 1 << 18) - (1 << 18))
+    is_chained = not registers.read(regs.OperationModeCfg).flying_mode
+    if is_chained and (config.kernel_width, config.kernel_height) != (1, 1):
         raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
-    first = int(pads[0]) & 0x7FFFF
-    return task_ppu.Config(
-        method=mode.pooling_method,
-        precision=Precision(form.proc_precision),
-        source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
-        source_line_bytes=registers.read(regs.SrcLineStride).src_line_stride * _ATOM,
-        source_surface_bytes=registers.read(regs.SrcSurfStride).src_surf_stride * _ATOM,
-        target_address=registers.read(regs.PpuDstBaseAddr).dst_base_addr,
-        target_line_bytes=(out_width + mode.notch_addr) * _ATOM,
-        target_surface_bytes=registers.read(regs.PpuDstSurfStride).dst_surf_stride * _ATOM,
-        channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,
-        height=registers.read(ppu.DataCubeInHeight).cube_in_height,
-        width=registers.read(ppu.DataCubeInWidth).cube_in_width,
-        out_height=registers.read(ppu.DataCubeOutHeight).cube_out_height,
-        out_width=out_width,
-        kernel_height=kernel.kernel_height,
-        kernel_width=kernel.kernel_width,
-        stride_y=kernel.kernel_stride_height,
-        stride_x=kernel.kernel_stride_width,
-        pad_top=padding.pad_top,
-        pad_left=padding.pad_left,
-        pad_value=(first ^ 1 << 18) - (1 << 18),
-        reciprocal_width=int(registers.read(ppu.RecipKernelWidth).recip_kernel_width),
-        reciprocal_height=int(registers.read(ppu.RecipKernelHeight).recip_kernel_height),
-        atom_bytes=_ATOM,
-    )
+    return config

@@ -9,20 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
+from openrknn.chip.rk3562.decode import BLOCKS, configure_core, configure_pooling
 from openrknn.chip.rk3576 import operand_tensors
-from openrknn.chip.rk3576.registers import RK3576
 from openrknn.chip.task_registers import NamedRegisters, Registers
-from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
-from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, OperandKinds, Regroup
+from openrknn.isa.enums import ArgbInput, ChannelReduction, CombineUse, Regroup
 from openrknn.task import cna as task_cna
-from openrknn.task import core as task_core
 from openrknn.task import dpu as task_dpu
 from openrknn.task import lut, write
-from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.task.formats import element_bytes, surfaces
 
 __all__ = [
     "BLOCKS",
@@ -33,10 +30,6 @@ __all__ = [
     "configure_readers",
 ]
 
-BLOCKS = frozenset({"CNA", "CORE", "DPU"})
-"""The blocks that a convolution needs; DPU_RDMA may join them."""
-
-_CHIP = CHIPS["rk3576"]
 _ENTRY_BYTES = 64
 _MAXIMUM = 0x25
 _PAIRS = 2
@@ -45,26 +38,25 @@ _PAIRS = 2
 
 def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
-    cna = NamedRegisters(registers, RK3576.block("CNA"))
+    cna, atom = registers.named("CNA"), registers.chip.atom_bytes
     con1, weight2, width = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SIZE2"), cna("DATA_SIZE0", "datain_width")
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
     if con1["weight_precision"] != weights:
         raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
     real = cna("DATA_SIZE1", "datain_channel_real")
-    channels = decode_named.whole_channels(real, Precision(con1["in_precision"]))
+    channels = decode_named.whole_channels(real, Precision(con1["in_precision"]), atom)
     cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
     cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
     if not packed:
-        row_bytes = surfaces(channels, size) * ATOM_BYTES * width
+        row_bytes = surfaces(channels, size, atom) * atom * width
         decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
-    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    line_bytes = cna("DMA_CON1", "line_stride") * atom // (1 if con1["group_line_off"] else 4)
     rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     read = decode_named_cna.read_convolution(
         cna,
-        _CHIP,
         channels=channels,
         line_bytes=line_bytes,
-        surface_bytes=cna("SURF_STRIDE", "surf_stride") * ATOM_BYTES,
+        surface_bytes=cna("SURF_STRIDE", "surf_stride") * atom,
         depthwise=bool(con1["dw_en"]),
         converter=decode_named_cna.read_converter(cna, weights),
     )
@@ -86,16 +78,9 @@ def _folded_width(cna: NamedRegisters, pixels: int) -> int:
     return dma["dma_width"] if folded else 0
 
 
-def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
-    """Read CORE's registers."""
-    core = NamedRegisters(registers, RK3576.block("CORE"))
-    core.expect_zero("UNKNOWN_300C", "UNKNOWN_3010", "UNKNOWN_3014")
-    return decode_named.read_core(core, convolution)
-
-
 def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
-    dpu = NamedRegisters(registers, RK3576.block("DPU"))
+    dpu = registers.named("DPU")
     precision, real = decode_named_dpu.arithmetic(dpu), dpu("DATA_CUBE_CHANNEL", "orig_channel")
     dpu.expect_zero("CPEND_ALU_CFG", "PACKED_RUNS", "UNKNOWN_40C4")
     dpu.waive("WDMA_SIZE_0", "BUS", "UNKNOWN_40D0")
@@ -107,14 +92,14 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
         Regroup(dpu("BS_OW_CFG", "regroup")),
         surf_len=dpu("SURF_LEN", "surf_len"),
         run_atoms=pixels,
-        spread=ATOM_BYTES if reduction else run,
+        spread=registers.chip.atom_bytes if reduction else run,
     )
     bias, norm = operand_tensors.tables_of(registers)
     return task_dpu.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
-        channels=decode_named.whole_channels(real, out.precision),
+        channels=decode_named.whole_channels(real, out.precision, registers.chip.atom_bytes),
         real_channels=real,
         pad_bits=dpu("OFFSET_PEND", "offset_pend"),
         reduction=reduction,
@@ -136,26 +121,19 @@ def _reduction(code: int) -> ChannelReduction:
 
 def _group_step(walk: write.Config) -> int:
     """From the end of the last line of a channel group on, the register says how far it is to the next group."""
-    return walk.group_step_bytes + (walk.height - 1) * walk.line_bytes + walk.width * ATOM_BYTES
+    return walk.group_step_bytes + (walk.height - 1) * walk.line_bytes + walk.width * walk.atom_bytes
 
 
 def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
-    reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
-    bias = OperandKinds(reader("RDMA_BRDMA_CFG", "brdma_data_use"))
-    norm = OperandKinds(reader("RDMA_NRDMA_CFG", "nrdma_data_use"))
-    readers = decode_named.read_readers(reader, bias, norm, operand_block=_CHIP.bias_group)
+    reader = registers.named("DPU_RDMA")
+    readers = decode_named.read_readers(registers)
     if readers.operand is not None and reader("RDMA_ERDMA_CFG", "after_core"):  # the notch is that of two surfaces
-        surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * ATOM_BYTES
+        surface = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * readers.atom_bytes
         walk = replace(readers.operand.walk, surface_bytes=surface)
         readers = replace(readers, operand=replace(readers.operand, walk=walk))
     if reader("RDMA_FEATURE_MODE_CFG", "comb_main"):
         readers = replace(readers, combine=CombineUse.ENABLE | CombineUse.MAIN)
-    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RK3576.block("DPU")))
+    return decode_named_dpu.with_arithmetic(readers, registers.named("DPU"))
 
 
-def configure_pooling(registers: Registers) -> task_ppu.Config:
-    """Read PPU's and PPU_RDMA's registers."""
-    return decode_named.read_pooling(
-        NamedRegisters(registers, RK3576.block("PPU")), NamedRegisters(registers, RK3576.block("PPU_RDMA"))
-    )

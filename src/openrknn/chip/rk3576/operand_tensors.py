@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from openrknn.chip.rk3562.decode_named_dpu import read_clamp
-from openrknn.chip.rk3576.registers import RK3576
 from openrknn.chip.task_registers import NamedRegisters, Registers, constant, multiplier
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
@@ -41,7 +40,7 @@ class Operands(NamedTuple):
 
 def tables_of(registers: Registers) -> tuple[Operands, Operands]:
     """The tensors of BS and BN."""
-    reader = NamedRegisters(registers, RK3576.block("DPU_RDMA"))
+    reader = registers.named("DPU_RDMA")
     return (
         _operands(registers, reader("RDMA_BRDMA_CFG", "config_use"), reader("RDMA_BS_CONFIG_ADDR", "bs_config_addr")),
         _operands(registers, reader("RDMA_NRDMA_CFG", "config_use"), reader("RDMA_BN_CONFIG_ADDR", "bn_config_addr")),

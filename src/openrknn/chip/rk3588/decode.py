@@ -5,12 +5,11 @@ from __future__ import annotations
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
 from openrknn.chip.rk3588 import cna, core, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
-from openrknn.chip.rk3588.registers import RK3588
-from openrknn.chip.task_registers import NamedRegisters, Registers
+from openrknn.chip.task_registers import Registers
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision
-from openrknn.isa.enums import CombineUse, PixelBits
+from openrknn.isa.enums import CombineUse, PixelBits, PoolingMethod
 from openrknn.task import cna as task_cna
 from openrknn.task import core as task_core
 from openrknn.task import dpu as task_dpu
@@ -21,11 +20,13 @@ from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 __all__ = [
     "BLOCKS",
+    "check_pooling",
     "configure_core",
     "configure_dpu",
     "configure_features",
     "configure_pooling",
     "configure_readers",
+    "read_pooling",
     "uses_table",
 ]
 
@@ -94,7 +95,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
         input_group=_CHIP.weight_group[1],
         depthwise_group=_CHIP.depthwise_group // element_bytes(weight_precision),
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=read_compression(NamedRegisters(registers, RK3588.block("CNA")), weight_precision),
+        compression=read_compression(registers.named("CNA"), weight_precision),
     )
     _check_rows(config, registers.read(cna.CbufCon1).data_entries)
     return config
@@ -220,49 +221,61 @@ _SIZES = {1: PixelBits.BITS8, 2: PixelBits.BITS16}
 
 def configure_pooling(registers: Registers) -> task_ppu.Config:
     """Read PPU's and PPU_RDMA's registers."""
-    mode = registers.read(ppu.OperationModeCfg)
-    kernel = registers.read(ppu.PoolingKernelCfg)
-    padding = registers.read(ppu.PoolingPaddingCfg)
-    form, misc = registers.read(ppu.DataFormat), registers.read(ppu.MiscCtrl)
     low, high = registers.read(ppu.PaddingValue1Cfg), registers.read(ppu.PaddingValue2Cfg)
-    source_line = registers.read(ppu_rdma.SrcLineStride).src_line_stride
-    source_surface = registers.read(ppu_rdma.SrcSurfStride).src_surf_stride
-    out_width = registers.read(ppu.DataCubeOutWidth).cube_out_width
-    registers.waive(ppu.SPointer, ppu.OperationEnable, ppu_rdma.SPointer, ppu_rdma.OperationEnable)
-    registers.waive(ppu.DataCubeOutChannel, ppu_rdma.CubeInWidth, ppu_rdma.CubeInHeight, ppu_rdma.CubeInChannel)
-    if not mode.flying_mode or form.dpu_flyin:
-        raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
-    if mode.index_en or mode.use_cnt or misc.nonalign or misc.mc_surf_out:
-        raise UnknownModeError("this form of pooling output is not implemented", register="MISC_CTRL")
-    size = element_bytes(form.proc_precision)
-    if registers.read(ppu_rdma.DataFormat).in_precision is not _SIZES[size]:
-        raise ExecutionError("PPU and its reader do not agree on the element size", register="RDMA_DATA_FORMAT")
     value = int(low.pad_value_0) & 0xFFFFFFFF | (int(high.pad_value_1) & 7) << 32
+    config = read_pooling(registers, (value ^ 1 << 34) - (1 << 34))
+    check_pooling(registers)
+    if registers.read(ppu_rdma.DataFormat).in_precision is not _SIZES[element_bytes(config.precision)]:
+        raise ExecutionError("PPU and its reader do not agree on the element size", register="RDMA_DATA_FORMAT")
+    return config
+
+
+def check_pooling(registers: Registers) -> None:
+    """Refuse what nobody was seen to use."""
+    unit = registers.named("PPU")
+    misc, mode = unit.fields("MISC_CTRL"), unit.fields("OPERATION_MODE_CFG")
+    if not mode["flying_mode"] or unit("DATA_FORMAT", "dpu_flyin"):
+        raise UnknownModeError("pooling straight from the DPU is not implemented", register="OPERATION_MODE_CFG")
+    if mode["index_en"] or mode["use_cnt"] or misc["nonalign"] or misc["mc_surf_out"]:
+        raise UnknownModeError("this form of pooling output is not implemented", register="MISC_CTRL")
+
+
+def read_pooling(registers: Registers, pad_value: int) -> task_ppu.Config:
+    """What PPU and PPU_RDMA of all chips have."""
+    unit, reader, atom = registers.named("PPU"), registers.named("PPU_RDMA"), registers.chip.atom_bytes
+    mode, kernel, padding = (
+        unit.fields(name) for name in ("OPERATION_MODE_CFG", "POOLING_KERNEL_CFG", "POOLING_PADDING_CFG")
+    )
+    unit.waive("DATA_CUBE_OUT_CHANNEL", "S_POINTER", "OPERATION_ENABLE")
+    reader.waive("RDMA_CUBE_IN_WIDTH", "RDMA_CUBE_IN_HEIGHT", "RDMA_CUBE_IN_CHANNEL")
+    reader.waive("RDMA_S_POINTER", "RDMA_OPERATION_ENABLE")
+    out_width = unit("DATA_CUBE_OUT_WIDTH", "cube_out_width")
     return task_ppu.Config(
-        method=mode.pooling_method,
-        precision=form.proc_precision,
-        source_address=registers.read(ppu_rdma.SrcBaseAddr).src_base_addr,
-        source_line_bytes=source_line * ATOM_BYTES,
-        source_surface_bytes=source_surface * ATOM_BYTES,
-        target_address=registers.read(ppu.DstBaseAddr).dst_base_addr,
-        target_line_bytes=(out_width + mode.notch_addr) * ATOM_BYTES,
-        target_surface_bytes=registers.read(ppu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
-        channels=registers.read(ppu.DataCubeInChannel).cube_in_channel,
-        height=registers.read(ppu.DataCubeInHeight).cube_in_height,
-        width=registers.read(ppu.DataCubeInWidth).cube_in_width,
-        out_height=registers.read(ppu.DataCubeOutHeight).cube_out_height,
+        method=PoolingMethod(mode["pooling_method"]),
+        precision=unit.precision("DATA_FORMAT", "proc_precision"),
+        source_address=reader("RDMA_SRC_BASE_ADDR", "src_base_addr"),
+        source_line_bytes=reader("RDMA_SRC_LINE_STRIDE", "src_line_stride") * atom,
+        source_surface_bytes=reader("RDMA_SRC_SURF_STRIDE", "src_surf_stride") * atom,
+        target_address=unit("DST_BASE_ADDR", "dst_base_addr"),
+        target_line_bytes=(out_width + mode["notch_addr"]) * atom,
+        target_surface_bytes=unit("DST_SURF_STRIDE", "dst_surf_stride") * atom,
+        channels=unit("DATA_CUBE_IN_CHANNEL", "cube_in_channel"),
+        height=unit("DATA_CUBE_IN_HEIGHT", "cube_in_height"),
+        width=unit("DATA_CUBE_IN_WIDTH", "cube_in_width"),
+        out_height=unit("DATA_CUBE_OUT_HEIGHT", "cube_out_height"),
         out_width=out_width,
-        kernel_height=kernel.kernel_height,
-        kernel_width=kernel.kernel_width,
-        stride_y=kernel.kernel_stride_height,
-        stride_x=kernel.kernel_stride_width,
-        pad_top=padding.pad_top,
-        pad_left=padding.pad_left,
-        pad_value=(value ^ 1 << 34) - (1 << 34),
-        reciprocal_width=int(registers.read(ppu.RecipKernelWidth).recip_kernel_width),
-        reciprocal_height=int(registers.read(ppu.RecipKernelHeight).recip_kernel_height),
-        pad_right=padding.pad_right,
-        pad_bottom=padding.pad_bottom,
+        kernel_height=kernel["kernel_height"],
+        kernel_width=kernel["kernel_width"],
+        stride_y=kernel["kernel_stride_height"],
+        stride_x=kernel["kernel_stride_width"],
+        pad_top=padding["pad_top"],
+        pad_left=padding["pad_left"],
+        pad_value=pad_value,
+        reciprocal_width=int(unit("RECIP_KERNEL_WIDTH", "recip_kernel_width")),
+        reciprocal_height=int(unit("RECIP_KERNEL_HEIGHT", "recip_kernel_height")),
+        atom_bytes=atom,
+        pad_right=padding["pad_right"],
+        pad_bottom=padding["pad_bottom"],
     )
 
 

@@ -12,9 +12,7 @@ from openrknn import numerics
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
 from openrknn.chip.rk3588 import decode as rk3588
 from openrknn.chip.rk3588 import decode_dpu
-from openrknn.chip.rv1106.registers import RV1106
 from openrknn.chip.task_registers import NamedRegisters, Registers
-from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import ConvMode, Precision
 from openrknn.isa.enums import ArgbInput, ChannelReduction, Regroup
@@ -22,7 +20,6 @@ from openrknn.task import cna as task_cna
 from openrknn.task import core as task_core
 from openrknn.task import dpu as task_dpu
 from openrknn.task import lut
-from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
@@ -38,14 +35,13 @@ __all__ = [
 BLOCKS = frozenset({"CNA", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""
 
-_CHIP = CHIPS["rv1106"]
 _LANES = 4
 _ENTRY_BYTES, _IMAGE_PIXEL_BYTES = 32, 4
 
 
 def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
-    cna = NamedRegisters(registers, RV1106.block("CNA"))
+    cna = registers.named("CNA")
     con1, row, width = cna.fields("CONV_CON1"), cna.fields("CBUF_CON1"), cna("DATA_SIZE0", "datain_width")
     packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
     channels = cna("DATA_SIZE1", "datain_channel")
@@ -56,7 +52,6 @@ def configure_features(registers: Registers) -> task_cna.Config:
     line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
     read = decode_named_cna.read_convolution(
         cna,
-        _CHIP,
         channels=channels,
         line_bytes=row["datain_width"] * packed * size if packed else line_bytes,
         surface_bytes=cna("DMA_CON2", "surf_stride") * ATOM_BYTES,
@@ -95,7 +90,7 @@ def _converter(cna: NamedRegisters, precision: Precision) -> task_cna.Converter 
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """Read CORE's registers; they must agree with CNA's. Zero skipping works without CORE, which is not started."""
-    core = NamedRegisters(registers, RV1106.block("CORE"))
+    core = registers.named("CORE")
     if convolution.input_major:
         core.waive("MISC_CFG", "DATAOUT_SIZE_0", "DATAOUT_SIZE_1", "CLIP_TRUNCATE")
         return task_core.Config(window_sums=False, shift=0, rounding=numerics.Rounding.EVEN)
@@ -104,7 +99,7 @@ def configure_core(registers: Registers, convolution: task_cna.Config) -> task_c
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
-    dpu = NamedRegisters(registers, RV1106.block("DPU"))
+    dpu = registers.named("DPU")
     precision, channel = decode_named_dpu.arithmetic(dpu), dpu.fields("DATA_CUBE_CHANNEL")
     dpu.expect_zero("CPEND_ALU_CFG")
     dpu.waive("WDMA_SIZE_0", "PACKED_RUNS")
@@ -141,12 +136,8 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
 
 def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers: RK3588's, with operands per channel in blocks of four."""
-    readers = replace(rk3588.configure_readers(registers), operand_block=_CHIP.bias_group)
-    return decode_named_dpu.with_arithmetic(readers, NamedRegisters(registers, RV1106.block("DPU")))
+    readers = replace(rk3588.configure_readers(registers), operand_block=registers.chip.bias_group)
+    return decode_named_dpu.with_arithmetic(readers, registers.named("DPU"))
 
 
-def configure_pooling(registers: Registers) -> task_ppu.Config:
-    """Read PPU's and PPU_RDMA's registers."""
-    return decode_named.read_pooling(
-        NamedRegisters(registers, RV1106.block("PPU")), NamedRegisters(registers, RV1106.block("PPU_RDMA"))
-    )
+configure_pooling = decode_named.read_pooling

@@ -13,7 +13,6 @@ from openrknn import numerics
 from openrknn.chip.rk3562 import decode_named_cna
 from openrknn.chip.rk3562.decode_named_dpu import read_clamp
 from openrknn.chip.rk3576 import operand_tensors
-from openrknn.chip.rv1106b.registers import RV1106B
 from openrknn.chip.task_registers import NamedRegisters, Registers, pad_bits
 from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
@@ -82,7 +81,7 @@ _RAW = 0x181
 
 
 def _cna(registers: Registers) -> NamedRegisters:
-    cna = NamedRegisters(registers, RV1106B.block("CNA"))
+    cna = registers.named("CNA")
     # CBUF and the bus; sizes that other registers hold as well.
     cna.waive("CBUF_ENTRIES", "ATOMICS", "LANE_PAD", "FC_DATA_SIZE0", "FC_DATA_SIZE1", "WEIGHT_REUSE")
     cna.waive("UNKNOWN_1030", "UNKNOWN_1040", "UNKNOWN_108C")
@@ -182,13 +181,13 @@ def _converter(cna: NamedRegisters) -> task_cna.Converter:
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:
     """There is no CORE: what it delivers is said in CNA."""
-    sums = NamedRegisters(registers, RV1106B.block("CNA"))("CONV_CON1", "qd_en")
+    sums = registers.named("CNA")("CONV_CON1", "qd_en")
     return task_core.Config(bool(sums) and not convolution.depthwise, 0, numerics.Rounding.EVEN)
 
 
 def configure_array_pooling(registers: Registers) -> task_ppu.Config | None:
     """Maximum pooling: a convolution without weights whose windows come out one pixel after another."""
-    cna, dpu = _cna(registers), NamedRegisters(registers, RV1106B.block("DPU"))
+    cna, dpu = _cna(registers), registers.named("DPU")
     con1, shape, con3 = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SHAPE"), cna.fields("CONV_CON3")
     if not con1["pooling"]:
         return None
@@ -236,14 +235,14 @@ def configure_array_pooling(registers: Registers) -> task_ppu.Config | None:
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
     """Read DPU's registers."""
-    dpu = NamedRegisters(registers, RV1106B.block("DPU"))
+    dpu = registers.named("DPU")
     mode, form, channel = (dpu.fields(name) for name in ("FEATURE_MODE_CFG", "DATA_FORMAT", "DATA_CUBE_CHANNEL"))
     moves = _MOVES.get((form["regroup"], form["formats"]))
     if moves is None:
         raise UnknownModeError("floating point is not implemented for this chip", register="DATA_FORMAT")
     if mode["reduction"] or mode["flag_1"] or mode["flag_10"] or mode["copies"] not in {0, 1, _PACKED}:
         raise UnknownModeError("this way of the data is not implemented for this chip", register="FEATURE_MODE_CFG")
-    operands = NamedRegisters(registers, RV1106B.block("DPU_RDMA")).fields("RDMA_BRDMA_CFG")
+    operands = registers.named("DPU_RDMA").fields("RDMA_BRDMA_CFG")
     real = channel["orig_channel"]
     return task_dpu.Config(
         flying=bool(mode["flying_mode"]),
@@ -356,7 +355,7 @@ def _write(dpu: NamedRegisters, moves: _Moves, *, packed: bool = False) -> write
 
 def configure_readers(registers: Registers) -> task_rdma.Config:
     """Read DPU_RDMA's registers."""
-    reader = NamedRegisters(registers, RV1106B.block("DPU_RDMA"))
+    reader = registers.named("DPU_RDMA")
     mode, brdma, erdma = (
         reader.fields(name) for name in ("RDMA_FEATURE_MODE_CFG", "RDMA_BRDMA_CFG", "RDMA_ERDMA_CFG")
     )
