@@ -188,3 +188,12 @@ def test_fp16_beside_a_norm_is_not_rounded_to_8_bits_in_between() -> None:
     twice = [step.name for step in made.lowering.program.steps if step.type == "exDataConvert"
              and any(reads[name].type == "exDataConvert" for name in step.outputs if name in reads)]  # fmt: skip
     assert twice == []
+
+
+@pytest.mark.parametrize("target", ["rk3588", "rk3566"])
+def test_a_table_behind_a_border_reaches_as_far_as_the_data(target: str) -> None:
+    """The border's result has no range of its own. A table of exp that reaches to 16 holds nothing below 256."""
+    net = Net()
+    model = net.model({"x": SHAPE}, [net.add("Exp", "x"), net.conv("x", 16, 16)])
+    made = compile_model(model, target, calibration=feeds(SHAPE), fp16_layers=["Exp_t1"])
+    assert made.check.snr_db > 35

@@ -36,11 +36,14 @@ def onnx_package() -> Any:
 class FloatModel:
     """Computes named values of a model from its inputs."""
 
-    def __init__(self, model: Any, names: Sequence[str], *, fuses: bool = False) -> None:
-        """`fuses`: faster, if only values at the end are asked for."""
+    def __init__(
+        self, model: Any, names: Sequence[str], *, fuses: bool = False, is_reference: bool = False
+    ) -> None:  # fmt: skip
+        """`fuses`: faster, if only values at the end are asked for; `is_reference`: not with ONNX Runtime."""
         made = {name for node in model.graph.node for name in node.output}
         self.names = [name for name in names if name in made]
-        self.engine, self._run = _engine(_with_outputs(model, self.names), self.names, fuses=fuses)
+        data = _with_outputs(model, self.names)
+        self.engine, self._run = _second(data, self.names) if is_reference else _engine(data, self.names, fuses=fuses)
 
     def run(self, feed: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
         """(name, value) for every value, the inputs included."""
@@ -105,6 +108,14 @@ def _without(refusal: Exception, model: bytes, names: list[str]) -> tuple[str, A
     except Exception:  # noqa: BLE001  (it raises types of its own, too)
         text = str(refusal).splitlines()[0]
     raise CalibrationError(f"ONNX Runtime does not take the model: {text}")
+
+
+def _second(model: bytes, names: list[str]) -> tuple[str, Any]:
+    """ONNX's reference evaluator; an error of ours where it does not take the model."""
+    try:
+        return _reference(model, names)
+    except Exception as error:  # noqa: BLE001  (it raises types of its own)
+        raise CalibrationError(f"the reference evaluator does not take the model: {error}") from None
 
 
 def _reference(model: bytes, names: list[str]) -> tuple[str, Any]:

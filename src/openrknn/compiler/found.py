@@ -33,6 +33,10 @@ class CheckResult:
     operator: str = ""
     """The worst operator on its own."""
     operator_db: float = EQUAL_DB
+    import_db: float = EQUAL_DB
+    """Of the imported model's worst output against the given model, both in float."""
+    import_reason: str = ""
+    """Why the two were not compared; empty: they were."""
     notes: list[str] = field(default_factory=list)
     """Loss that the number format explains."""
     warnings: list[str] = field(default_factory=list)
@@ -64,7 +68,9 @@ class CheckResult:
         worst = f", the worst is {self.operator} ({self.operator_db:.1f} dB)" if self.operator else ""
         more = f"; also on {', '.join(self.data[1:])}" if self.data[1:] else ""
         alone = f"{self.operators} of {self.of_operators} operators compared one by one{worst}"
-        return f"{alone}; {self.tasks} of {self.of_tasks} tasks run{more}"
+        why = self.import_reason
+        unseen = f"; the import was not compared with the given model: {why}" if why else ""
+        return f"{alone}; {self.tasks} of {self.of_tasks} tasks run{more}{unseen}"
 
     def as_json(self) -> dict[str, Any]:
         """For reports."""
@@ -72,7 +78,8 @@ class CheckResult:
             "checked": self.is_checked, "reason": self.reason, "data": self.data, "runs": self.runs,
             "snr_db": self.snr_db, "output": self.output, "operators": self.operators,
             "of_operators": self.of_operators, "tasks": self.tasks, "of_tasks": self.of_tasks,
-            "worst_operator": self.operator, "worst_operator_db": self.operator_db, "notes": self.notes,
+            "worst_operator": self.operator, "worst_operator_db": self.operator_db,
+            "import_db": self.import_db, "import_reason": self.import_reason, "notes": self.notes,
             "warnings": self.warnings, "seconds": round(self.seconds, 2), "text": self.text,
             "verdict": self.brief, "extent": self.extent,
         }  # fmt: skip

@@ -115,7 +115,8 @@ def _compiled(
     tell("write", 1, 1)
     variants = tuple(
         Variant(
-            front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, entry.program, count
+            front.graph, entry.lowering, front.imported.model, front.samples, entry.costs, entry.program, count,
+            front.imported.given,
         )
         for front, entry, count in zip(fronts, built, items, strict=True)
     )

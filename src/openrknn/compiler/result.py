@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,9 @@ class Variant:
 
     batch: int = 1
     """Items that this graph takes; graph and source are for one of them."""
+
+    given: Callable[[], Any] | None = None
+    """Reads the model as it was given: shapes are bound and outputs cut, nothing is rewritten."""
 
     @property
     def item_shapes(self) -> dict[str, tuple[int, ...]]:

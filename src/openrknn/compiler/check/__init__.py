@@ -1,8 +1,9 @@
 """Every build is run before it is written: what the file computes has to be what the ONNX model computes.
 
 Calibration data, or inputs of several sizes, go through ONNX in float and through the file on the software NPU: the
-whole file once for each of its task lists, and every operator alone on the float model's numbers. Loss that the number
-format explains is distinguished from a mistake in three steps, each only where the one before it did not suffice:
+whole file once for each of its task lists, and every operator alone on the float model's numbers. The float model is
+the imported one; that it computes what the given one does is checked first (`given`). Loss that the number format
+explains is distinguished from a mistake in three steps, each only where the one before it did not suffice:
 
 1. Close enough for the number format: right.
 2. The float model with every value rounded as the file stores it (`rounded`) says what honest loss is here: a file that
@@ -10,6 +11,7 @@ format explains is distinguished from a mistake in three steps, each only where 
 3. The first operator that departs on exact inputs is named, or else the first one that departs in a whole run.
 
     feeds        what the file is run on
+    given        the imported model against the one that was given
     boundaries   operator by operator
     judge        limits, and what honest rounding costs
 """
@@ -25,8 +27,9 @@ import numpy as np
 
 from openrknn.compiler.check.boundaries import Boundary, compared, float_model_of, label_of, teacher_of, windows_of
 from openrknn.compiler.check.feeds import Trial, trials_of
+from openrknn.compiler.check.given import GivenModel
 from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_faint, is_honest
-from openrknn.compiler.errors import CalibrationError, WrongResultError
+from openrknn.compiler.errors import CalibrationError, CompileError, WrongResultError
 from openrknn.compiler.found import CheckResult
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.threads import one_thread
@@ -75,6 +78,10 @@ def check(compiled: Compiled, *, seconds: float = 60.0, tell: Tell | None = None
     return result
 
 
+def _is_fast() -> bool:
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
 @dataclass(slots=True)
 class _Check:
     """Of one choice of input shapes."""
@@ -106,6 +113,7 @@ class _Check:
         if one * (runs + _ALONE) > seconds:  # then the list of one core, which has every operator
             counts, runs = counts[:1], 1
         is_short = one * (runs + _ALONE) <= seconds
+        self._look_at_import(trials[:runs], is_short=is_short)
         model = float_model_of(self.variant)
         found: list[Boundary] = []
         try:
@@ -138,6 +146,26 @@ class _Check:
                 f"close; this may be a mistake of the compiler: please report it with the model"
             )
 
+    def _look_at_import(self, trials: list[Trial], *, is_short: bool) -> None:
+        """The imported model against the given one, in float."""
+        try:
+            if not is_short and not _is_fast():
+                raise CalibrationError("without ONNX Runtime that takes too long")
+            given = GivenModel(self.variant)
+            for trial in trials:
+                decibels, far = given.departures(trial.feed)
+                self.result.import_db = min(self.result.import_db, decibels)
+                if far:
+                    name, distance = far[0]
+                    raise WrongResultError(
+                        f"the imported model does not compute what the given one does: output {self._named(name)!r} "
+                        f"has {decibels_text(distance)} on {trial.data}, both run in float. {_ADVICE}"
+                    )
+        except WrongResultError:
+            raise
+        except CompileError as error:
+            self.result.import_reason = str(error)
+
     @property
     def _form(self) -> str:
         return self.compiled.format_name
@@ -146,8 +174,7 @@ class _Check:
         """Seconds of one run."""
         cost = self.variant.costs[1]
         macs = sum(entry.macs for entry in cost.operators)
-        is_fast = importlib.util.find_spec("onnxruntime") is not None
-        return float(macs / _MACS_A_SECOND[is_fast] + cost.tasks / _TASKS_A_SECOND)
+        return float(macs / _MACS_A_SECOND[_is_fast()] + cost.tasks / _TASKS_A_SECOND)
 
     def _compare(self, trial: Trial, wanted: dict[str, Array], cores: int) -> None:
         """Run the file and look at its outputs."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from openrknn.compiler.errors import CompileError, in_terms_of
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.batch import batch_of, one_item
 from openrknn.compiler.importer.build import build_graph
 from openrknn.compiler.importer.check import check_sizes
 from openrknn.compiler.importer.constants import fix_inputs
 from openrknn.compiler.importer.fold import fold, leave_out_empty, simplify
+from openrknn.compiler.importer.formats import format_of
 from openrknn.compiler.importer.inline import inline_functions
 from openrknn.compiler.importer.masks import soften_masks
 from openrknn.compiler.importer.qdq import stored_weights
@@ -39,6 +42,8 @@ class Imported:
     """Names of operators and values of the model that was given."""
     metadata: Metadata = field(default_factory=Metadata)
     """What the file says about classes and pictures."""
+    given: Callable[[], Any] | None = None
+    """Reads the model as it was given: shapes are bound and outputs cut, nothing is rewritten."""
 
 
 def import_model(
@@ -56,22 +61,42 @@ def import_model(
     for problem in problems:
         warnings.warn(problem, InputWarning, stacklevel=2)
     shapes = {**picture_shape(model, metadata.imgsz), **(shapes or {})}
+    if not isinstance(source, onnx_package().ModelProto) and format_of(source) is not None:
+        source = onnx_package().ModelProto()  # what another framework's file became: converting it again takes long
+        source.CopyFrom(model)
+    given = partial(_given, source, shapes, tuple(outputs), constants or {})
     try:
         imported = _imported(model, shapes, outputs, constants or {})
-        return replace(imported, known=frozenset(known), metadata=metadata)
+        return replace(imported, known=frozenset(known), metadata=metadata, given=given)
     except CompileError as error:
         in_terms_of(error, known)
         raise
 
 
+def _given(
+    source: Any, shapes: Mapping[str, Sequence[int]], outputs: Sequence[str], constants: Mapping[str, Any]
+) -> Any:
+    """The model with what the user asked for: inputs that are constants, shapes, outputs."""
+    model = read_model(source, outputs=outputs, shapes=shapes)
+    _prepare(model, shapes, outputs, constants)
+    return model
+
+
+def _prepare(
+    model: Any, shapes: Mapping[str, Sequence[int]], outputs: Sequence[str], constants: Mapping[str, Any]
+) -> tuple[set[str], set[str]]:
+    fix_inputs(model, constants, shapes)
+    bind_shapes(model, {name: shape for name, shape in shapes.items() if name not in constants})
+    found = find_scores(model)
+    if outputs:
+        cut_outputs(model, outputs)
+    return found
+
+
 def _imported(
     model: Any, shapes: Mapping[str, Sequence[int]], outputs: Sequence[str], constants: Mapping[str, Any]
 ) -> Imported:
-    fix_inputs(model, constants, shapes)
-    bind_shapes(model, {name: shape for name, shape in shapes.items() if name not in constants})
-    scores, logits = find_scores(model)
-    if outputs:
-        cut_outputs(model, outputs)
+    scores, logits = _prepare(model, shapes, outputs, constants)
     as_float(model)
     stored = stored_weights(model)
     folded = fold(model)

@@ -33,7 +33,7 @@ def places(size: int, made: int, scale: float, how: Mapping[str, Any], region: t
             return start * (size - 1) + at * (end - start) * (size - 1) / (length - 1)
         return np.full(made, 0.5 * (start + end) * (size - 1))
     if mode == "pytorch_half_pixel" and made == 1:
-        return np.full(made, -0.5)
+        return np.zeros(made)  # as ONNX's text says; its reference evaluator takes -0.5, ONNX Runtime does not
     half = (at + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
         return half + size / 2 * (1 - made / length)
