@@ -6,11 +6,13 @@ python tools/make_hardware_docs.py
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from openrknn.chip.manual import pages
 from openrknn.chip.maps import all_maps
-from openrknn.verify.manual import ignored_page, roundings_page
+from openrknn.isa.ignored import IGNORED
+from openrknn.verify.rules import QUESTIONS, Question
 
 HARDWARE = Path(__file__).parents[1] / "docs" / "hardware"
 
@@ -40,6 +42,72 @@ def main() -> int:
         (HARDWARE / name).write_text(text, encoding="utf-8")
     print(f"{len(written)} pages in {folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder}")
     return 0
+
+
+def roundings_page() -> str:
+    """`docs/hardware/roundings.md`"""
+    return "\n".join(_roundings()) + "\n"
+
+
+def _roundings() -> Iterator[str]:
+    settled = [question for question in QUESTIONS.values() if question.grade != "?"]
+    left = [question for question in QUESTIONS.values() if question.grade == "?"]
+    yield from (
+        "# Roundings, and what they stand on",
+        "",
+        "Every place of the pipeline where a number loses bits, the rule that the software NPU has there, and its",
+        "evidence. The grades are those of the [register manual](registers/index.md); *open* means that no witness",
+        "tells the candidates apart on an RK3588. `openrknn verify` has a case for each row, whose result is another",
+        "one under every candidate, so that one run on one board names the board's rule in all of them.",
+        "",
+        "## Settled by boards",
+        "",
+    )
+    yield from _table(settled)
+    yield from ("", "## Open on the RK3588", "")
+    yield from _table(left)
+    yield from (
+        "",
+        "On RV1103 more is settled: averages of 2 x 2, products and sums of tensors, and convolutions round halves to",
+        "even with the zero point included, and the round bit of the output converter sends them away from zero",
+        "(dnhkng/open-rknpu: 10.6 million bytes of a Luckfox board, all equal to integer models). No recording of",
+        "RK3576 or RK3562 that tells roundings apart is known.",
+    )
+
+
+def _table(questions: list[Question]) -> Iterator[str]:
+    yield "| case of `verify` | what is rounded | rule | other candidates | grade | evidence |"
+    yield "|---|---|---|---|---|---|"
+    for question in questions:
+        others = "; ".join(name for name in question.candidates if name != question.ours)
+        grade = "open" if question.grade == "?" else question.grade
+        cells = question.case, question.formula, f"**{question.ours}**", others, grade, question.evidence
+        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+
+
+def ignored_page() -> str:
+    """`docs/hardware/ignored.md`"""
+    rows = [
+        f"| {row.family} | {row.kind} | `{row.place}` | {row.bits:#010x} | {_cell(row.run)} |"
+        for row in sorted(IGNORED)
+    ]
+    lines = (
+        "# What boards ignore",
+        "",
+        "Bits that no field declares, words for nobody, stages that nobody set up: programs with these pass on boards,",
+        "so they do not stop the software NPU either. They are notes: `Session.notes`, the findings of `openrknn",
+        "inspect`, lines of `openrknn run` and `openrknn exec` (`notes` in their JSON). `strict=True` and `--strict`",
+        "refuse them. Whatever is not in this table may change a result and stops a run, by name.",
+        "",
+        "| family | kind | place | bits | shown by |",
+        "|---|---|---|---|---|",
+        *rows,
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Generated from openrknn.capi.marshalling; do not edit. A test makes it again and compares. */
+/* Generated from tools.capi_headers.marshalling; do not edit. A test makes it again and compares. */
 #include "capi.h"
 
 EXPORT int rknn_set_batch_core_num(rknn_context context, int core_num) {

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.capi.c_headers import files
-from openrknn.capi.c_headers.public import api_number
-from openrknn.capi.marshalling import BY_HAND, PLAIN, QUERY_STRUCTS
 from openrknn.capi.structs import NEWEST
 from openrknn.vendor.tables.codes import CODES
 from openrknn.vendor.tables.enums import InitFlag, QueryCommand
@@ -22,6 +19,9 @@ from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 from tests.capi.building import NATIVE, cross_compiler
 from tests.vendor.compiler import native_compiler
 from tests.vendor.layouts_of_c import ask
+from tools.capi_headers import files
+from tools.capi_headers.marshalling import BY_HAND, PLAIN, QUERY_STRUCTS
+from tools.capi_headers.public import api_number
 
 HEADERS = ("rknn_api.h", "rknn_matmul_api.h", "rknn_custom_op.h")
 INCLUDES = "".join(f'#include "{name}"\n' for name in HEADERS)
@@ -30,7 +30,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 @pytest.mark.parametrize("name", files())
 def test_the_generated_files_are_up_to_date(name: str) -> None:
-    assert (NATIVE / name).read_text("utf-8") == files()[name], "run: python -m openrknn.capi.c_headers native/capi"
+    assert (NATIVE / name).read_text("utf-8") == files()[name], "run: python -m tools.capi_headers native/capi"
 
 
 def test_every_function_and_query_has_its_row() -> None:

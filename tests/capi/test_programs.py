@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.capi.c_headers.public import api_number
 from openrknn.capi.parts import engine_command
 from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
 from tests.capi.building import GOLDENS, Programs
 from tests.capi.conftest import RunningEngine
+from tools.capi_headers.public import api_number
 
 MODEL = GOLDENS / "image_rk3588_i8.rknn"
 

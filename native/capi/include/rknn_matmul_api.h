@@ -1,6 +1,6 @@
 /* The RKNN C API: products of matrices.
  *
- * Part of openrknn: made from the tables of openrknn.vendor by `python -m openrknn.capi.c_headers`; do not edit.
+ * Part of openrknn: made from the tables of openrknn.vendor by `python -m tools.capi_headers`; do not edit.
  * Names, values and layouts are those of the vendor's header. */
 #ifndef _RKNN_MATMUL_API_H
 #define _RKNN_MATMUL_API_H

@@ -1,13 +1,13 @@
-"""native/capi/plain.c: the functions that are only a request, out of `openrknn.capi.marshalling`; and exports.map."""
+"""native/capi/plain.c: the functions that are only a request, out of `marshalling`; and exports.map."""
 
 from __future__ import annotations
 
-from openrknn.capi.c_headers.abi import changing
-from openrknn.capi.marshalling import BY_HAND, PLAIN, Plain, Role
 from openrknn.vendor.tables.functions import FUNCTIONS, Function, Parameter, Signature
+from tools.capi_headers.abi import changing
+from tools.capi_headers.marshalling import BY_HAND, PLAIN, Plain, Role
 
 _TOP = """\
-/* Generated from openrknn.capi.marshalling; do not edit. A test makes it again and compares. */
+/* Generated from tools.capi_headers.marshalling; do not edit. A test makes it again and compares. */
 #include "capi.h"
 """
 

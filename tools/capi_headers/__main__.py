@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from openrknn.capi.c_headers import files
+from tools.capi_headers import files
 
 
 def main() -> int:

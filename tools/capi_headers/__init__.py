@@ -1,19 +1,19 @@
 """The generated files of native/capi: public headers, protocol, struct sizes, stubs and the version script.
 
-    python -m openrknn.capi.c_headers native/capi
+    python -m tools.capi_headers native/capi
 
-Everything follows from `openrknn.vendor.tables`, `openrknn.capi.wire` and `openrknn.capi.marshalling`. A test makes
-the files again and compares.
+Everything follows from `openrknn.vendor.tables`, `openrknn.capi.wire` and `tools.capi_headers.marshalling`. A test
+makes the files again and compares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from openrknn.capi.c_headers.abi import abi_header
-from openrknn.capi.c_headers.protocol import protocol_header
-from openrknn.capi.c_headers.public import public_headers
-from openrknn.capi.c_headers.stubs import exports_map, stubs
+from tools.capi_headers.abi import abi_header
+from tools.capi_headers.protocol import protocol_header
+from tools.capi_headers.public import public_headers
+from tools.capi_headers.stubs import exports_map, stubs
 
 __all__ = ["files"]
 

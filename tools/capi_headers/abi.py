@@ -12,13 +12,13 @@ What differs between versions, and so between callers that a library cannot tell
 
 from __future__ import annotations
 
-from openrknn.capi.marshalling import QUERY_STRUCTS
 from openrknn.capi.structs import NEWEST
 from openrknn.vendor.tables.enums import MatmulType
 from openrknn.vendor.tables.functions import FUNCTIONS
 from openrknn.vendor.tables.layouts import ARM32, LP64, STRUCTS, place
 from openrknn.vendor.tables.names import c_name
 from openrknn.vendor.tables.versions import KNOWN_VERSIONS, Version
+from tools.capi_headers.marshalling import QUERY_STRUCTS
 
 
 def changing() -> list[str]:

@@ -31,7 +31,7 @@ _UNKNOWN = "UNKNOW"
 _TOP = """\
 /* {about}
  *
- * Part of openrknn: made from the tables of openrknn.vendor by `python -m openrknn.capi.c_headers`; do not edit.
+ * Part of openrknn: made from the tables of openrknn.vendor by `python -m tools.capi_headers`; do not edit.
  * Names, values and layouts are those of the vendor's header. */
 #ifndef {guard}
 #define {guard}
