@@ -17,14 +17,14 @@ GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 READERS = {
     "INPUT_ATTR": attributes.input_attr,
     "NATIVE_INPUT_ATTR": attributes.native_input_attr,
-    "NATIVE_NHWC_INPUT_ATTR": attributes.nhwc_input_attr,
+    "NATIVE_NHWC_INPUT_ATTR": attributes.native_input_attr,
     "OUTPUT_ATTR": attributes.output_attr,
     "NATIVE_OUTPUT_ATTR": attributes.native_output_attr,
     "NATIVE_NHWC_OUTPUT_ATTR": attributes.nhwc_output_attr,
-    "CURRENT_INPUT_ATTR": attributes.current_input_attr,
-    "CURRENT_NATIVE_INPUT_ATTR": attributes.current_native_input_attr,
-    "CURRENT_OUTPUT_ATTR": attributes.current_output_attr,
-    "CURRENT_NATIVE_OUTPUT_ATTR": attributes.current_native_output_attr,
+    "CURRENT_INPUT_ATTR": attributes.input_attr,
+    "CURRENT_NATIVE_INPUT_ATTR": attributes.native_input_attr,
+    "CURRENT_OUTPUT_ATTR": attributes.output_attr,
+    "CURRENT_NATIVE_OUTPUT_ATTR": attributes.native_output_attr,
 }
 
 

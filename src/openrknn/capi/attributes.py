@@ -21,6 +21,7 @@ import math
 from types import MappingProxyType
 
 from openrknn.capi.structs import Values
+from openrknn.chip.target import align
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Layout, Tensor
 from openrknn.vendor.tables.enums import QuantizationType, TensorFormat, TensorType
@@ -77,7 +78,7 @@ def input_attr(model: Model, graph: int, index: int) -> Values:
 
 
 def native_input_attr(model: Model, graph: int, index: int) -> Values:
-    """RKNN_QUERY_NATIVE_INPUT_ATTR: the input as the NPU, or the first operator, reads it."""
+    """RKNN_QUERY_NATIVE_INPUT_ATTR: the input as the NPU, or the first operator, reads it; pictures are NHWC."""
     tensor = input_tensor(model, graph, index)
     batch = _batch(model)
     if len(tensor.shape) != _RANK:
@@ -89,11 +90,6 @@ def native_input_attr(model: Model, graph: int, index: int) -> Values:
     stored = count * batch * height * row * channels * tensor.dtype.bits // 8
     dims = (count * batch, height, width, channels)
     return _attr(index, tensor, TensorFormat.NHWC, dims, w_stride=row, stored=stored)
-
-
-def nhwc_input_attr(model: Model, graph: int, index: int) -> Values:
-    """RKNN_QUERY_NATIVE_NHWC_INPUT_ATTR: NHWC where the NPU reads it so, which is for pictures."""
-    return native_input_attr(model, graph, index)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -108,7 +104,7 @@ def output_attr(model: Model, graph: int, index: int) -> Values:
         return _attr(index, tensor, TensorFormat.UNDEFINED, dims)
     count, channels, height, width = dims
     lanes = _lanes(model, tensor)
-    stored = count * _up(channels, lanes) * height * _up(width, lanes) * tensor.dtype.bits // 8
+    stored = count * align(channels, lanes) * height * align(width, lanes) * tensor.dtype.bits // 8
     return _attr(index, tensor, TensorFormat.NCHW, dims, stored=stored)
 
 
@@ -124,14 +120,14 @@ def nhwc_output_attr(model: Model, graph: int, index: int) -> Values:
     if len(tensor.shape) == _RANK:
         count, _, height, width = dims
         form, dims = TensorFormat.NHWC, (count, height, width, nhwc_channels(tensor, model.chip.atom_bytes))
-    return _attr(index, tensor, form, dims, stored=_up(math.prod(dims) * tensor.dtype.bits // 8, lanes))
+    return _attr(index, tensor, form, dims, stored=align(math.prod(dims) * tensor.dtype.bits // 8, lanes))
 
 
 def nhwc_channels(tensor: Tensor, atom_bytes: int) -> int:
     """How many channels a pixel has in an output with channels last."""
     channels = tensor.shape[1]
     is_padded = atom_bytes == _SMALL_ATOM and tensor.layout is Layout.NC1HWC2
-    return _up(channels, max(atom_bytes * 8 // max(tensor.dtype.bits, 1), 1)) if is_padded else channels
+    return align(channels, max(atom_bytes * 8 // max(tensor.dtype.bits, 1), 1)) if is_padded else channels
 
 
 def native_bytes(tensor: Tensor) -> int:
@@ -144,12 +140,6 @@ def native_bytes(tensor: Tensor) -> int:
     return count * height * _row_pixels(tensor) * channels * tensor.dtype.bits // 8
 
 
-current_input_attr = input_attr
-current_output_attr = output_attr
-current_native_input_attr = native_input_attr
-current_native_output_attr = native_output_attr
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # What they have in common
 
@@ -159,7 +149,7 @@ def _native(index: int, tensor: Tensor, batch: int, w_stride: int = 0) -> Values
     if tensor.layout is Layout.NC1HWC2 and len(tensor.native_shape) == _NATIVE_RANK:
         count, surfaces, height, width, lanes = tensor.native_shape
         if tensor.pixel_alignment and height * width % _PLANE:
-            height, width = 1, _up(height * width, _PLANE)
+            height, width = 1, align(height * width, _PLANE)
         dims: tuple[int, ...] = (count * batch, surfaces, height, width, lanes)
         return _attr(index, tensor, TensorFormat.NC1HWC2, dims, w_stride=w_stride)
     form = TensorFormat.NCHW if len(tensor.shape) == _RANK else TensorFormat.UNDEFINED
@@ -217,8 +207,4 @@ def _lanes(model: Model, tensor: Tensor) -> int:
 
 
 def _row_pixels(tensor: Tensor) -> int:
-    return _up(tensor.shape[3], max(tensor.row_alignment, 1))
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    return align(tensor.shape[3], max(tensor.row_alignment, 1))

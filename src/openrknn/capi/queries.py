@@ -55,10 +55,10 @@ Reader = Callable[[Model, int, int], Values]
 _ATTRIBUTES: Mapping[Q, Reader] = MappingProxyType({
     Q.INPUT_ATTR: attributes.input_attr, Q.OUTPUT_ATTR: attributes.output_attr,
     Q.NATIVE_INPUT_ATTR: attributes.native_input_attr, Q.NATIVE_OUTPUT_ATTR: attributes.native_output_attr,
-    Q.NATIVE_NHWC_INPUT_ATTR: attributes.nhwc_input_attr, Q.NATIVE_NHWC_OUTPUT_ATTR: attributes.nhwc_output_attr,
-    Q.CURRENT_INPUT_ATTR: attributes.current_input_attr, Q.CURRENT_OUTPUT_ATTR: attributes.current_output_attr,
-    Q.CURRENT_NATIVE_INPUT_ATTR: attributes.current_native_input_attr,
-    Q.CURRENT_NATIVE_OUTPUT_ATTR: attributes.current_native_output_attr,
+    Q.NATIVE_NHWC_INPUT_ATTR: attributes.native_input_attr, Q.NATIVE_NHWC_OUTPUT_ATTR: attributes.nhwc_output_attr,
+    Q.CURRENT_INPUT_ATTR: attributes.input_attr, Q.CURRENT_OUTPUT_ATTR: attributes.output_attr,
+    Q.CURRENT_NATIVE_INPUT_ATTR: attributes.native_input_attr,
+    Q.CURRENT_NATIVE_OUTPUT_ATTR: attributes.native_output_attr,
 })  # fmt: skip
 _OF_THE_FIRST = frozenset({Q.NATIVE_INPUT_ATTR, Q.NATIVE_OUTPUT_ATTR, Q.NATIVE_NHWC_INPUT_ATTR})
 """Of a dynamic model: answered for its first shapes, whichever are set."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from openrknn.capi.attributes import native_input_attr, native_output_attr
 from openrknn.capi.structs import Values
+from openrknn.chip.target import align
 from openrknn.container.model import Model
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
 from openrknn.vendor.tables.enums import InitFlag
@@ -46,8 +47,8 @@ def _kept(tensor: Tensor) -> int:
     if tensor.kind not in {Kind.WEIGHT, Kind.CPU_CONSTANT}:
         return 0
     if tensor.data is None:  # weights that were removed from the file take nothing
-        return _up(tensor.size_bytes, _LINE) if tensor.kind is Kind.CPU_CONSTANT else 0
-    return _up(len(tensor.data), _LINE)
+        return align(tensor.size_bytes, _LINE) if tensor.kind is Kind.CPU_CONSTANT else 0
+    return align(len(tensor.data), _LINE)
 
 
 def _dma_bytes(model: Model, flags: int, is_fed: bool) -> int:
@@ -60,17 +61,13 @@ def _dma_bytes(model: Model, flags: int, is_fed: bool) -> int:
     if flags & InitFlag.INTERNAL_ALLOC_OUTSIDE:
         internal = 0
     first = model.graphs[0]
-    total = sum(_up(size, _PAGE) for size in (len(first.tasks) * TASK.size, constants, internal))
+    total = sum(align(size, _PAGE) for size in (len(first.tasks) * TASK.size, constants, internal))
     if not is_fed:
         return total
     buffers = [native_input_attr(model, 0, index) for index in range(len(first.inputs))]
     buffers += [native_output_attr(model, 0, index) for index in range(len(first.outputs))]
-    return total + sum(_up(one["size_with_stride"], _PAGE) for one in buffers)
+    return total + sum(align(one["size_with_stride"], _PAGE) for one in buffers)
 
 
 def _constants(graph: Graph) -> int:
-    return sum(_up(len(tensor.data), _LINE) for tensor in graph.tensors if tensor.data is not None)
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+    return sum(align(len(tensor.data), _LINE) for tensor in graph.tensors if tensor.data is not None)

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from openrknn.container import sizes
 from openrknn.container.model import Model
 from openrknn.container.outer import Flavour
 from openrknn.container.parts import TASK, Graph, Kind, Tensor
@@ -84,7 +85,7 @@ def plan(model: Model) -> Plan:
     return Plan(
         weight_bytes=offset,
         weight_offsets=tuple(places),
-        internal_bytes=max((_internal_end(graph) for graph in model.graphs), default=0),
+        internal_bytes=max((sizes.internal_bytes(graph) for graph in model.graphs), default=0),
         task_bytes=tuple(len(graph.tasks) * TASK.size for graph in model.graphs),
     )
 
@@ -116,10 +117,6 @@ def link(model: Model, addresses: Addresses) -> Image:
 
 def _aligned(offset: int) -> int:
     return (offset + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-
-
-def _internal_end(graph: Graph) -> int:
-    return max((tensor.offset + tensor.size_bytes for tensor in graph.tensors if tensor.kind.is_activation), default=0)
 
 
 def _commands(graph: Graph) -> Tensor:

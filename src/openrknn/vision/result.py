@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from openrknn.quantities import count_of
 from openrknn.vision.heads import Array
 from openrknn.vision.labels import name_of
 from openrknn.vision.pictures import Pixels
@@ -71,12 +72,12 @@ class Result:
         """What was found, in a few words; empty for a ranking and for text that was read."""
         match self.found:
             case Objects() if self.task == "text":
-                return _counted(len(self.found), "line")
+                return count_of(len(self.found), "line")
             case Objects():
                 counts = Counter(self.label(number) for number in self.found.classes.tolist())
                 return ", ".join(f"{count} {name}" for name, count in counts.most_common()) or "nothing found"
             case Areas():
-                return _counted(len(self.found.shares()), "area")
+                return count_of(len(self.found.shares()), "area")
             case Reading() if not self.found.text:
                 return "nothing to read"
             case _:
@@ -111,10 +112,6 @@ class Result:
         if found.masks is not None:
             entry["mask_pixels"] = int(found.masks[row].sum())
         return entry
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _numbers(values: Array) -> list[Any]:

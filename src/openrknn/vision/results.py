@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -39,6 +40,13 @@ class Objects:
     def none(cls) -> Objects:
         """Nothing was found."""
         return cls(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int64))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Objects]) -> Objects:
+        """Boxes, scores and classes of several strides as one."""
+        rows = ((part.boxes, part.scores, part.classes) for part in parts)
+        boxes, scores, classes = (np.concatenate(arrays) for arrays in zip(*rows, strict=True))
+        return cls(boxes, scores, classes)
 
     def __len__(self) -> int:
         return len(self.scores)

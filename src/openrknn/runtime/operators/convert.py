@@ -19,11 +19,6 @@ def cast(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     return np.trunc(x) if to in _WHOLE and x.dtype.kind == "f" else x
 
 
-def same(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
-    """The number itself; `encode` gives it the output's type and scale."""
-    return inputs[0]
-
-
 def quantize(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
     """round(x / scale) + zero point, halves to even, saturated to the zero point's type (uint8 without one)."""
     x, scale, zero = inputs[0], _along(inputs[1], inputs[0], attributes), optional(inputs, 2)

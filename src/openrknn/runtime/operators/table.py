@@ -100,7 +100,7 @@ _COMPUTES: Mapping[str, Compute] = {
     "Trilu": rearrange.trilu,
     "Upsample": resize.upsample,
     "exConvTransposePad": convolve.conv_transpose_pad,
-    "exDataConvert": convert.same,
+    "exDataConvert": rearrange.identity,
     "exMatMul": matmul.ex_matmul,
     "exNorm": normalise.ex_norm,
     "exSDPAttention": matmul.attention,

@@ -59,13 +59,7 @@ def matches_tiny(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
 
 def decode(heads: Sequence[Head], frame: Frame, settings: Settings, *, family: str) -> Objects:
     """Objects, with the anchors of a family."""
-    parts = [_pick(head, frame, settings, DARKNET[family]) for head in heads]
-    joined = Objects(
-        np.concatenate([part.boxes for part in parts]),
-        np.concatenate([part.scores for part in parts]),
-        np.concatenate([part.classes for part in parts]),
-    )
-    return select(joined, settings)
+    return select(Objects.joined(_pick(head, frame, settings, DARKNET[family]) for head in heads), settings)
 
 
 decode_v3 = partial(decode, family="yolov3")

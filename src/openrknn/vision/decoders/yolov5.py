@@ -75,12 +75,7 @@ def pick_anchors(
 ) -> tuple[Objects, list[tuple[Array, Array]]]:
     """Candidates, and for each stride in the order of the heads which anchors and cells they are."""
     parts = [_pick(head, frame, settings, anchors) for head in heads]
-    joined = Objects(
-        np.concatenate([part.boxes for part, _ in parts]),
-        np.concatenate([part.scores for part, _ in parts]),
-        np.concatenate([part.classes for part, _ in parts]),
-    )
-    return joined, [places for _, places in parts]
+    return Objects.joined(part for part, _ in parts), [places for _, places in parts]
 
 
 def _pick(head: Head, frame: Frame, settings: Settings, anchors: Anchors) -> tuple[Objects, tuple[Array, Array]]:

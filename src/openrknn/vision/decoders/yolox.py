@@ -33,15 +33,7 @@ def matches(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
 
 def decode(heads: Sequence[Head], frame: Frame, settings: Settings) -> Objects:
     """Objects of all strides."""
-    parts = [_pick(head, frame, settings) for head in heads]
-    return select(
-        Objects(
-            np.concatenate([part.boxes for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.classes for part in parts]),
-        ),
-        settings,
-    )
+    return select(Objects.joined(_pick(head, frame, settings) for head in heads), settings)
 
 
 def _pick(head: Head, frame: Frame, settings: Settings) -> Objects:
