@@ -47,7 +47,7 @@ def test_a_decoder_is_made_and_shown(step: Path, tmp_path: Path, capsys: pytest.
         (["--cache", "16", "--partition"], "--partition does not go with --cache"),
         (["--cache", "16", "--shapes", "input_ids=1,1"], "--shapes does not go with --cache"),
         (["--frames", "16"], "--first and --frames are for decoders"),
-        (["--cache", "none"], "'none' is no number from 1 to 65536"),
+        (["--cache", "none"], "'none' is not a number from 1 to 65536"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -6,7 +6,7 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,8 +151,15 @@ def _run_program(words: list[str], folder: Path | None, arguments: argparse.Name
     """On the device in `folder`, with the vendor's library or with ours; None: on this machine, with ours."""
     if folder is not None and not (folder / "paths").is_file():
         raise CommandError(f"{folder}: no emulated device runs there; start one with `openrknn device --folder`")
+    if folder is None or arguments.open:
+        return run_or_complain(words, lambda: _run_open(words, folder))
+    return run_or_complain(words, lambda: _run_emulated(words, folder))
+
+
+def run_or_complain(words: list[str], run_it: Callable[[], int]) -> int:
+    """The exit code of a program; that of a shell where there is none."""
     try:
-        return _run_open(words, folder) if folder is None or arguments.open else _run_emulated(words, folder)
+        return run_it()
     except FileNotFoundError:
         Output.complain(f"{words[0]}: no such program; check the path")
         return EXIT_NOT_FOUND

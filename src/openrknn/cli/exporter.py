@@ -7,6 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
+from openrknn.cli.common.options import port
 from openrknn.cli.common.output import Output
 
 NAME = "exporter"
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument(
-        "--port", type=_port, default=9465, metavar="N", help="port to listen on; 0 takes any free one (default: 9465)"
+        "--port", type=port, default=9465, metavar="N", help="port to listen on; 0 takes any free one (default: 9465)"
     )
     parser.add_argument("--once", action="store_true", help="print one reading and exit")
     parser.add_argument(
@@ -54,9 +55,3 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         output.stream.flush()
         done.wait()
     return 0
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)

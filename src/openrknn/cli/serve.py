@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.common.options import positive, seconds
+from openrknn.cli.common.options import port, positive, seconds, zero_or_more
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import TIMESTAMPS, OutputFile, OutputFolder
 from openrknn.extras import missing
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sources = ".rknn and .rknnz files, model repositories, s3://BUCKET/PREFIX, https://HOST/MODEL.rknn[#sha256=...]"
     parser.add_argument("sources", metavar="MODEL_OR_FOLDER", nargs="*", help=sources)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=_port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
-    parser.add_argument("--grpc-port", type=_port, default=8001, help="gRPC port (default: 8001)")
+    parser.add_argument("--port", type=port, default=8000, help="HTTP port; 0 takes any free one (default: 8000)")
+    parser.add_argument("--grpc-port", type=port, default=8001, help="gRPC port (default: 8001)")
     parser.add_argument("--no-grpc", action="store_true", help="REST only")
     parser.add_argument("--no-page", action="store_true", help="no web page")
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--queue", type=positive, metavar="N", default=64, help="length of the request queue (default: 64)"
     )
     models.add_argument(
-        "--batch-delay", type=_zero_or_more, metavar="MS", default=0.0, help="how long to wait to fill a batch"
+        "--batch-delay", type=zero_or_more, metavar="MS", default=0.0, help="how long to wait to fill a batch"
     )
     models.add_argument("--versions", choices=("latest", "all"), default="latest", help="which versions to load")
     models.add_argument("--poll", type=seconds, metavar="S", help="look for changes in the folders this often")
@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--drain", type=seconds, metavar="S", default=30.0, help="time to finish after SIGTERM (default: 30)"
     )
-    limits.add_argument("--drain-delay", type=_zero_or_more, metavar="S", default=0.0,
+    limits.add_argument("--drain-delay", type=zero_or_more, metavar="S", default=0.0,
                         help="after SIGTERM: keep taking requests this long, but report not ready")  # fmt: skip
     _add_client_limits(limits)
     safety = parser.add_argument_group("security")
@@ -128,7 +128,7 @@ def _add_client_limits(limits: argparse._ArgumentGroup) -> None:
                         help="connections of one client (address, IPv6 /64) to each port (default: 256)")  # fmt: skip
     limits.add_argument("--client-streams", type=positive, metavar="N", default=64,
                         help="gRPC streams of one client (default: 64)")  # fmt: skip
-    limits.add_argument("--client-rate", type=_zero_or_more, metavar="N", default=0.0,
+    limits.add_argument("--client-rate", type=zero_or_more, metavar="N", default=0.0,
                         help="requests of one client a second (default: no limit)")  # fmt: skip
 
 
@@ -239,19 +239,3 @@ def _warnings(settings: Settings, *, is_empty: bool) -> list[str]:
     if settings.wyoming is not None and not settings.wyoming.startswith(("unix://", "tcp://127.", "tcp://localhost")):
         lines.append("Wyoming knows no tokens: everybody who reaches its port may listen and speak")
     return lines
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
-    return int(text)
-
-
-def _zero_or_more(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return value

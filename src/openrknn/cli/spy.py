@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import TRACE, OutputFile
-from openrknn.cli.exec import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, show_kernel_log
+from openrknn.cli.exec import run_or_complain, show_kernel_log
 
 if TYPE_CHECKING:
     from openrknn.chips import Chip
@@ -81,11 +81,4 @@ def _run_program(words: list[str], environment: dict[str, str], folder: Path) ->
 
     # On an emulated board, which is how this is tested, the library that emulates it stays behind ours.
     libraries = [SPY, EMULATE] if emulated_folder() is not None else [SPY]
-    try:
-        return run_process(prepare(words, environment, folder, libraries=libraries))
-    except FileNotFoundError:
-        Output.complain(f"{words[0]}: no such program; check the path")
-        return EXIT_NOT_FOUND
-    except PermissionError:
-        Output.complain(f"{words[0]}: not executable")
-        return EXIT_NOT_EXECUTABLE
+    return run_or_complain(words, lambda: run_process(prepare(words, environment, folder, libraries=libraries)))

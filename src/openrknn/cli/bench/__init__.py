@@ -6,7 +6,14 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.files import load_model
-from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive, seconds
+from openrknn.cli.common.options import (
+    add_device_arguments,
+    add_input_arguments,
+    number,
+    open_session,
+    positive,
+    seconds,
+)
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.parts import bundle_in, example_for, parted_arrays
 
@@ -34,7 +41,8 @@ THREADS = "OPENRKNN_THREADS"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a .rknnz in parts")
-    parser.add_argument("--warmup", type=_count, metavar="N", default=3, help="runs before measuring (default: 3)")
+    count = number("a whole number from 0 on", 0, whole=True)
+    parser.add_argument("--warmup", type=count, metavar="N", default=3, help="runs before measuring (default: 3)")
     parser.add_argument("--runs", type=positive, metavar="N", default=10, help="minimum number of runs (default: 10)")
     parser.add_argument(
         "--seconds", type=seconds, metavar="T", default=3.0, help="minimum time to measure (default: 3)"
@@ -43,9 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     add_device_arguments(parser)
 
-
-def _count(text: str) -> int:
-    return 0 if text == "0" else positive(text)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

@@ -6,8 +6,7 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from openrknn import compute
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.progress import bar_for
 from openrknn.compute import native
 from openrknn.runtime.memory import MemoryReport
 
@@ -35,7 +35,13 @@ class Series:
 def repeat(run: Callable[[], object], arguments: argparse.Namespace, output: Output) -> Series:
     """Warm up, then run until both the number of runs and the time are reached."""
     series = Series()
-    with _progress(output) as advance:
+    with bar_for(output, "{task.description}", "{task.percentage:>3.0f}%") as bar:
+        task = bar.add_task("warm-up", total=1.0) if bar else None
+
+        def advance(what: str, share: float) -> None:
+            if bar is not None and task is not None:
+                bar.update(task, description=what, completed=share)
+
         for number in range(max(arguments.warmup, 0)):
             elapsed = _timed(run)
             series.first = series.first or elapsed
@@ -53,21 +59,6 @@ def _timed(run: Callable[[], object]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
-
-
-@contextmanager
-def _progress(output: Output) -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error, for people at a terminal only."""
-    if not output.is_human or not sys.stderr.isatty():
-        yield lambda what, share: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("warm-up", total=1.0)
-        yield lambda what, share: progress.update(task, description=what, completed=share)
 
 
 def percentiles(times: Sequence[float]) -> dict[str, float]:

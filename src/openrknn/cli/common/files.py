@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from openrknn.cli.common.output import CommandError
+from openrknn.cli.common.output import CommandError, Output
 from openrknn.errors import EmptyFileError, FormatError, ModelInPartsError, NotRknnError, OutputError, RknnError
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ def save_atomically(path: str, data: bytes, *, replaces_input: bool = False) -> 
         write_atomically(path, data, replaces_input=replaces_input)
     except OSError as error:
         raise CommandError(os_problem(error, path)) from error
+
+
+def save_page(path: str, page: str, output: Output) -> None:
+    """Write an HTML page, and say so; half characters of a hostile file are escaped."""
+    save_atomically(path, page.encode("utf-8", "backslashreplace"))
+    output.value(f"wrote {path}")
 
 
 def os_problem(error: OSError, path: str = "") -> str:

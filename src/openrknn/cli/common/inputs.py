@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.numpyfiles import NpzFile, read_npy
 from openrknn.quantities import shape_text
 
-__all__ = ["Array", "Fed", "arrays_for", "random_inputs", "wanted"]
+__all__ = ["Array", "Fed", "arrays_for", "collected", "random_inputs", "wanted"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -47,18 +47,89 @@ def wanted(model: Model) -> str:
 
 def arrays_for(model: Model, words: Sequence[str], *, fit: str, order: str) -> list[Fed]:
     """The arrays for every input of the model, in its order."""
+    specs = {spec.name: spec for spec in model.inputs}
+    return collected(
+        words,
+        list(specs),
+        wanted(model),
+        largest_bytes=_LARGEST_ELEMENT * _MOST_ITEMS * max((_elements(spec) for spec in specs.values()), default=1),
+        raw=lambda name, data, path: _raw(specs[name], data, path),
+        other=lambda name, path: _from_picture(model, specs[name], path, fit=fit, order=order),
+    )
+
+
+def collected(
+    words: Sequence[str],
+    names: Sequence[str],
+    takes: str,
+    *,
+    largest_bytes: int,
+    raw: Callable[[str, bytes, str], Array],
+    other: Callable[[str, str], Fed],
+) -> list[Fed]:
+    """What `--input` gives for inputs of these names: NAME=FILE, a file for the next that has none, a .npz for more.
+
+    `raw` makes an array of bytes without a header, `other` reads files of other kinds.
+    """
     if not words:
-        raise CommandError(f"give --input FILE for {_names(model)}; the model takes {wanted(model)}")
+        raise CommandError(f"give --input FILE for {_listed(names)}; the model takes {takes}")
     found: dict[str, Fed] = {}
     for word in words:
-        for fed in _from_word(model, word, taken=found, fit=fit, order=order):
+        name, separator, path = word.partition("=")
+        # A file may have a "=" in its name: then it is there.
+        is_named = bool(separator) and (name in names or not os.path.exists(word))
+        if is_named and name not in names:
+            raise CommandError(f"the model has no input {name!r}; it takes {takes}")
+        chosen = [name] if is_named else [one for one in names if one not in found]
+        path = path if is_named else word
+        if not chosen:
+            raise CommandError(f"{path}: one --input too many; the model takes {takes}")
+        for fed in _from_file(path, chosen, largest_bytes, raw, other):
             if fed.name in found:
                 raise CommandError(f"the input {fed.name!r} is given twice; give each once, as --input NAME=FILE")
             found[fed.name] = fed
-    missing = [spec.name for spec in model.inputs if spec.name not in found]
+    missing = [name for name in names if name not in found]
     if missing:
-        raise CommandError(f"no --input for {', '.join(map(repr, missing))}; the model takes {wanted(model)}")
-    return [found[spec.name] for spec in model.inputs]
+        raise CommandError(f"no --input for {_listed(missing)}; the model takes {takes}")
+    return [found[name] for name in names]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _from_file(
+    path: str, names: Sequence[str], largest_bytes: int, raw: Callable[[str, bytes, str], Array],
+    other: Callable[[str, str], Fed],
+) -> list[Fed]:  # fmt: skip
+    lower = path.lower()
+    try:
+        if lower.endswith(".npz"):
+            return _from_npz(path, names, largest_bytes)
+        if lower.endswith(".npy"):
+            return [Fed(names[0], path, read_npy(path), "")]
+        if lower.endswith(_RAW):
+            with open(path, "rb") as file:
+                return [Fed(names[0], path, raw(names[0], file.read(), path), "raw bytes")]
+    except OSError as error:
+        raise CommandError(os_problem(error, path)) from error
+    return [other(names[0], path)]
+
+
+def _from_npz(path: str, names: Sequence[str], largest_bytes: int) -> list[Fed]:
+    """Arrays by the names of the inputs, or x0, x1 ..., or in their order where there are just as many."""
+    with NpzFile(path, largest_bytes=largest_bytes) as archive:
+        keys = list(archive.names)
+        chosen = {name: name for name in names if name in keys}
+        if not chosen and all(f"x{number}" in keys for number in range(len(names))):
+            chosen = {name: f"x{number}" for number, name in enumerate(names)}
+        elif not chosen and len(keys) == len(names):
+            chosen = dict(zip(names, keys, strict=True))
+        if not chosen:
+            raise CommandError(
+                f"{path}: has {', '.join(keys) or 'nothing'}; name its arrays {_listed(names)} or x0, x1 ..."
+            )
+        return [Fed(name, f"{path}[{key}]", archive.read(key), "") for name, key in chosen.items()]
 
 
 def random_inputs(model: Model, seed: int = 0) -> list[Fed]:
@@ -66,73 +137,12 @@ def random_inputs(model: Model, seed: int = 0) -> list[Fed]:
     return [Fed(name, "random", array, "") for name, array in random_arrays(model, seed).items()]
 
 
-def _names(model: Model) -> str:
-    return ", ".join(repr(spec.name) for spec in model.inputs)
-
-
-def _from_word(model: Model, word: str, *, taken: Mapping[str, Fed], fit: str, order: str) -> list[Fed]:
-    """What one `--input` gives: NAME=FILE, a file for the next input that has none, or a .npz for several."""
-    name, separator, path = word.partition("=")
-    specs = {spec.name: spec for spec in model.inputs}
-    # A file may have a "=" in its name: then it is there.
-    is_named = bool(separator) and (name in specs or not os.path.exists(word))
-    if not is_named:
-        path = word
-    elif name not in specs:
-        raise CommandError(f"the model has no input {name!r}; it has {_names(model)}")
-    free = [spec for spec in model.inputs if spec.name not in taken]
-    if path.lower().endswith(".npz"):
-        return _from_npz(path, [specs[name]] if is_named else free)
-    if not is_named and not free:
-        raise CommandError(f"{path}: one --input too many; the model has {_names(model)}")
-    spec = specs[name] if is_named else free[0]
-    return [_from_file(model, spec, path, fit=fit, order=order)]
-
-
-def _from_file(model: Model, spec: TensorSpec, path: str, *, fit: str, order: str) -> Fed:
-    lower = path.lower()
-    if lower.endswith(".npy"):
-        try:
-            return Fed(spec.name, path, read_npy(path), "")
-        except OSError as error:
-            raise CommandError(os_problem(error, path)) from error
-    if lower.endswith(_RAW):
-        return Fed(spec.name, path, _raw(spec, path), "raw bytes")
-    return _from_picture(model, spec, path, fit=fit, order=order)
-
-
-def _from_npz(path: str, specs: Sequence[TensorSpec]) -> list[Fed]:
-    """Arrays by the names of the inputs, or x0, x1 ..., or in their order where there are just as many."""
-    try:
-        archive = NpzFile(path, largest_bytes=_LARGEST_ELEMENT * max(_elements(spec) for spec in specs) * _MOST_ITEMS)
-    except OSError as error:
-        raise CommandError(os_problem(error, path)) from error
-    with archive:
-        keys = list(archive.names)
-        named = [spec for spec in specs if spec.name in keys]
-        if named:
-            chosen = {spec.name: spec.name for spec in named}
-        elif all(f"x{number}" in keys for number in range(len(specs))):
-            chosen = {spec.name: f"x{number}" for number, spec in enumerate(specs)}
-        elif len(keys) == len(specs):
-            chosen = {spec.name: key for spec, key in zip(specs, keys, strict=True)}
-        else:
-            shown = ", ".join(repr(spec.name) for spec in specs)
-            raise CommandError(f"{path}: has {', '.join(keys) or 'nothing'}; name its arrays {shown} or x0, x1 ...")
-        return [Fed(name, f"{path}[{key}]", archive.read(key), "") for name, key in chosen.items()]
-
-
 def _elements(spec: TensorSpec) -> int:
     return max(math.prod(spec.shape), 1)
 
 
-def _raw(spec: TensorSpec, path: str) -> Array:
+def _raw(spec: TensorSpec, data: bytes, path: str) -> Array:
     """Bytes without a header: their number says what they are."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise CommandError(os_problem(error, path)) from error
     each, rest = divmod(len(data), _elements(spec))
     if rest or each not in _RAW_TYPES:
         raise CommandError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +17,35 @@ if TYPE_CHECKING:
     from openrknn.container.model import Model
     from openrknn.runtime.session import Session
 
-__all__ = ["add_device_arguments", "add_input_arguments", "open_session", "positive", "seconds"]
+__all__ = [
+    "add_device_arguments", "add_input_arguments", "number", "open_session", "port", "positive", "real_share",
+    "seconds", "share", "zero_or_more",
+]  # fmt: skip
 
 
-def positive(text: str) -> int:
-    """A whole number from 1 on."""
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
+def number(words: str, low: float, high: float = sys.float_info.max, *, whole: bool = False) -> Callable[[str], Any]:
+    """The type of an option that takes a number from `low` to `high`; the message says that it is not `words`."""
+
+    def read(text: str) -> float:
+        try:
+            value = int(text) if whole and text.isascii() and text.isdigit() else math.nan if whole else float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+        return value
+
+    return read
 
 
-def seconds(text: str) -> float:
-    """A time that is longer than nothing."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value
+_LEAST = sys.float_info.min
+"""Longer than nothing."""
+positive = number("a whole number of at least 1", 1, whole=True)
+zero_or_more = number("a number from 0 on", 0)
+seconds = number("a number of seconds", _LEAST)
+share = number("a number from 0 to 1", 0, 1)
+real_share = number("between 0 and 1", _LEAST, 1)
+port = number("a port, 0 to 65535", 0, 65535, whole=True)
 
 
 def add_input_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from openrknn.cli.common.files import load_model
-from openrknn.cli.common.options import add_input_arguments
+from openrknn.cli.common.files import load_model, save_page
+from openrknn.cli.common.options import add_input_arguments, real_share
 from openrknn.cli.common.output import Output
 from openrknn.cli.common.outputs import PAGE, OutputFile
 from openrknn.cli.common.parts import bundle_in
@@ -49,22 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with the weights and the rounding of the file",
     )  # fmt: skip
     limit = "cosine below which a tensor has drifted (default: 0.99)"
-    parser.add_argument("--limit", type=_share, metavar="C", default=0.99, help=limit)
+    parser.add_argument("--limit", type=real_share, metavar="C", default=0.99, help=limit)
     parser.add_argument(
         "--html", action=OutputFile, kind=PAGE, metavar="OUT",
         help="write a self-contained HTML page with plots of both modes",
     )
     parser.add_argument("--device", default="auto", help="auto, software[:CHIP], rknpu or rocket (default: auto)")
 
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
-    return value
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -84,11 +75,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     comparison = _compare(arguments, model, given or random_inputs(model))
     output.data({"schema_version": SCHEMA_VERSION, **as_json(comparison)})
     if arguments.html:
-        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.compare.page import render
 
-        save_atomically(arguments.html, render(comparison).encode("utf-8", "backslashreplace"))
-        output.value(f"wrote {arguments.html}")
+        save_page(arguments.html, render(comparison), output)
         # The page has it all; the terminal at least the reason of the exit code.
         output.line(verdict(comparison))
         for remark in remarks(comparison) if comparison.is_bad else ():

@@ -18,7 +18,7 @@ from openrknn.analysis.parted.borders import (
     decibels_text,
     verdict,
 )
-from openrknn.cli.common.files import os_problem
+from openrknn.cli.common.files import os_problem, save_page
 from openrknn.cli.common.output import CommandError, Output, printable
 from openrknn.cli.common.parts import example_for, parted_arrays
 from openrknn.cli.common.tables import facts, indented, table, title
@@ -50,12 +50,9 @@ def compare_parted(bundle: Bundle, arguments: argparse.Namespace, output: Output
         raise CommandError(str(error)) from error
     output.data({"schema_version": SCHEMA_VERSION, **comparison_json(found)})
     if arguments.html:
-        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.parted.page import parted_page
 
-        page = parted_page(bundle, comparison=found, command="openrknn compare")
-        save_atomically(arguments.html, page.encode("utf-8", "backslashreplace"))
-        output.value(f"wrote {arguments.html}")
+        save_page(arguments.html, parted_page(bundle, comparison=found, command="openrknn compare"), output)
         output.line(verdict(found))
     elif output.is_human:
         sources = "; ".join(f"{item.name}: {item.source}" for item in fed)

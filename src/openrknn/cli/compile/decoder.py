@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from openrknn.cli.common.options import number
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.compile.arguments import changed_options, compile_options
 from openrknn.quantities import size_text
@@ -18,7 +19,7 @@ __all__ = ["add_cache", "run_cache", "tell_cache"]
 
 SCHEMA_VERSION = 1
 Tell = Callable[[str, int, int], None]
-_MOST_SIZE = 65536
+_count = number("a number from 1 to 65536", 1, 65536, whole=True)
 
 
 def add_cache(group: argparse._ArgumentGroup) -> None:
@@ -37,11 +38,6 @@ def add_cache(group: argparse._ArgumentGroup) -> None:
         "--frames", type=_count, metavar="N", help="--cache: frames that the encoder gives at the most (default: 1500)"
     )
 
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= _MOST_SIZE:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST_SIZE}")
-    return int(text)
 
 
 def run_cache(

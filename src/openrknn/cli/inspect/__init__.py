@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.common.files import load_model
+from openrknn.cli.common.files import load_model, save_page
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import PAGE, OutputFile
 from openrknn.cli.common.parts import bundle_in
@@ -60,11 +60,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"there is no graph {arguments.graph}; {graphs}")
     report = analysis.report(model, graph=arguments.graph)
     if arguments.html:
-        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.model.page import render
 
-        save_atomically(arguments.html, render(report, model).encode("utf-8"))
-        output.value(f"wrote {arguments.html}")
+        save_page(arguments.html, render(report, model), output)
     elif output.is_human:
         from openrknn.cli.inspect.text import overview
 

@@ -19,6 +19,7 @@ from openrknn.analysis.parted.report import (
     parted_json,
     port_text,
 )
+from openrknn.cli.common.files import save_page
 from openrknn.cli.common.output import CommandError, Output, printable
 from openrknn.cli.common.tables import bar, facts, indented, table, title
 from openrknn.quantities import count_of, count_text, duration, shape_text, size_text
@@ -43,11 +44,9 @@ def inspect_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output)
     report = describe_parts(bundle)
     problems = [f"{part.file}: {part.problem}" for part in report.parts if part.problem]
     if arguments.html:
-        from openrknn.cli.common.files import save_atomically
         from openrknn.pages.parted.page import parted_page
 
-        save_atomically(arguments.html, parted_page(bundle).encode("utf-8", "backslashreplace"))
-        output.value(f"wrote {arguments.html}")
+        save_page(arguments.html, parted_page(bundle), output)
     elif output.is_json:
         output.data(parted_json(bundle, report))
     elif output.is_human:

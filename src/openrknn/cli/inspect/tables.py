@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from openrknn.analysis.reports import GraphReport, InputReport, ModelReport, OperatorReport, OutputReport, TensorUse
 from openrknn.cli.common.output import printable
+from openrknn.cli.common.tables import table
+from openrknn.pages.model.memory import alive_bytes
 from openrknn.quantities import count_text, shape_text, size_text
 
 __all__ = [
@@ -28,13 +28,7 @@ _PLACEMENTS = {"npu": "green", "cpu": "yellow", "gpu": "yellow", "custom": "mage
 
 
 def _table(*columns: str, right: Sequence[str] = (), title: str | None = None) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="", show_edge=False, pad_edge=False
-    )
-    for name in columns:
-        is_right = name in right
-        table.add_column(name, justify="right" if is_right else "left", no_wrap=is_right, overflow="fold")
-    return table
+    return table(*columns, right=right, wrap=[name for name in columns if name not in right], heading=title)
 
 
 def plain_lines(table: Table) -> Iterator[str]:
@@ -62,9 +56,9 @@ def layout_text(item: InputReport | OutputReport) -> str:
 
 def outputs(items: Sequence[OutputReport]) -> Table:
     """The outputs, one per row."""
-    table = _table("name", "shape", "layout", "dtype", "scale", "zero", "holds", right=("scale", "zero"))
+    drawn = _table("name", "shape", "layout", "dtype", "scale", "zero", "holds", right=("scale", "zero"))
     for item in items:
-        table.add_row(
+        drawn.add_row(
             Text(printable(item.name), "bold green"),
             shape_text(item.shape),
             layout_text(item),
@@ -73,7 +67,7 @@ def outputs(items: Sequence[OutputReport]) -> Table:
             "" if item.zero_point is None else str(item.zero_point),
             "" if item.range is None else f"{item.range[0]:.4g} .. {item.range[1]:.4g}",
         )
-    return table
+    return drawn
 
 
 def operators(graph: GraphReport, width: int) -> Table:
@@ -91,7 +85,7 @@ def _operator_table(rows: Sequence[OperatorReport], width: int, title: str | Non
     names = ["#", "type", "on", "name", "in", "out", "dtype", "tasks", "weights", "MAC"]
     hidden = set() if width >= _WIDE else {"name", "in"} if width >= _NARROW else _DETAILS
     names = [name for name in names if name not in hidden]
-    table = _table(*names, right=("#", "tasks", "weights", "MAC"), title=title)
+    drawn = _table(*names, right=("#", "tasks", "weights", "MAC"), title=title)
     for row in rows:
         cells: dict[str, str | Text] = {
             "#": str(row.index),
@@ -105,8 +99,8 @@ def _operator_table(rows: Sequence[OperatorReport], width: int, title: str | Non
             "weights": size_text(row.weight_bytes) if row.weight_bytes else "",
             "MAC": "?" if row.macs is None else count_text(row.macs) if row.macs else "",
         }
-        table.add_row(*(cells[name] for name in names))
-    return table
+        drawn.add_row(*(cells[name] for name in names))
+    return drawn
 
 
 def _shapes(tensors: Sequence[TensorUse]) -> str:
@@ -124,14 +118,14 @@ def operator_types(graph: GraphReport, width: int) -> Table:
     for row in graph.operators:
         if not row.is_boundary:
             groups.setdefault((row.type, row.placement), []).append(row)
-    table = _table(
+    drawn = _table(
         "type", "on", "count", "tasks", "weights", "MAC", "share", right=("count", "tasks", "weights", "MAC")
     )
     total = graph.totals.macs
     for (kind, placement), rows in sorted(groups.items(), key=lambda item: _order(item[1])):
         work = sum(row.macs or 0 for row in rows)
         weights = sum(row.weight_bytes for row in rows)
-        table.add_row(
+        drawn.add_row(
             printable(kind),
             _placement(placement),
             str(len(rows)),
@@ -140,7 +134,7 @@ def operator_types(graph: GraphReport, width: int) -> Table:
             count_text(work) if work else "",
             (_bar(work / total) if width >= _NARROW else f"{work / total:.0%}") if total and work else "",
         )
-    return table
+    return drawn
 
 
 def _order(rows: Sequence[OperatorReport]) -> tuple[int, int, str]:
@@ -153,7 +147,7 @@ def _bar(share: float) -> Text:
 
 def memory_line(graph: GraphReport, width: int) -> Text | None:
     """How many bytes of activations are alive, from the first operator to the last."""
-    alive = _alive(graph)
+    alive = alive_bytes(graph.memory, max((row.index for row in graph.operators), default=-1) + 1)
     if len(alive) < 3 or not max(alive):
         return None
     cells = min(len(alive), max(width, 1))
@@ -167,38 +161,28 @@ def memory_line(graph: GraphReport, width: int) -> Text | None:
     )
 
 
-def _alive(graph: GraphReport) -> list[int]:
-    """Bytes alive while each operator runs."""
-    changes = [0] * (max((row.index for row in graph.operators), default=-1) + 2)
-    for life in graph.memory:
-        if life.first >= 0:
-            changes[life.first] += life.size_bytes
-            changes[life.last + 1] -= life.size_bytes
-    return list(accumulate(changes))[:-1]
-
-
 def shapes(report: ModelReport) -> Table:
     """Dynamic shapes: what each graph takes and gives."""
-    table = _table("graph", "inputs", "outputs", "activations", right=("graph", "activations"))
+    drawn = _table("graph", "inputs", "outputs", "activations", right=("graph", "activations"))
     for graph in report.graphs:
-        table.add_row(
+        drawn.add_row(
             str(graph.index),
             "  ".join(shape_text(shape) for shape in graph.input_shapes),
             "  ".join(shape_text(shape) for shape in graph.output_shapes),
             size_text(graph.totals.internal_bytes),
         )
-    return table
+    return drawn
 
 
 def memory(graph: GraphReport) -> Table:
     """Where activations lie, and from which operator to which they are alive."""
-    table = _table("offset", "bytes", "alive", "kind", "tensor", right=("offset", "bytes", "alive"))
+    drawn = _table("offset", "bytes", "alive", "kind", "tensor", right=("offset", "bytes", "alive"))
     for life in graph.memory:
-        table.add_row(
+        drawn.add_row(
             f"{life.offset:#x}",
             str(life.size_bytes),
             f"{life.first} .. {life.last}" if life.first >= 0 else "never",
             life.kind,
             printable(life.tensor),
         )
-    return table
+    return drawn

@@ -2,7 +2,7 @@
 
 options     what they share on the command line
 pipeline    the model with its decoder and its labels;   `openrknn stream` opens the same
-run         picture by picture: run, save, report;   text: what is printed;   progress: the bar
+run         picture by picture: run, save, report;   text: what is printed
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from openrknn.cli.common.options import positive
+from openrknn.cli.common.options import positive, share
 from openrknn.cli.common.output import Output
-from openrknn.cli.pictures.options import add_picture_arguments, add_score_arguments, share
+from openrknn.cli.pictures.options import add_picture_arguments, add_score_arguments
 
 __all__ = ["COMMANDS", "PictureCommand"]
 

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.common.options import add_device_arguments, positive
+from openrknn.cli.common.options import add_device_arguments, positive, share
 from openrknn.cli.common.outputs import OutputFolder
 
 __all__ = ["add_picture_arguments", "add_score_arguments", "share"]
 
-
-def share(text: str) -> float:
-    """A number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return value
 
 
 def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:

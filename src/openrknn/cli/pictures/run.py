@@ -13,8 +13,8 @@ from typing import Any
 
 from openrknn.cli.common.folder import Folder, safe_name
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.progress import bar_for
 from openrknn.cli.pictures.pipeline import open_pipeline
-from openrknn.cli.pictures.progress import progress
 from openrknn.cli.pictures.text import as_json, show_picture, show_summary
 from openrknn.vision.live import Meter, serve
 from openrknn.vision.ocr import TextReader
@@ -45,10 +45,13 @@ def run_pictures(arguments: argparse.Namespace, output: Output, *, task: str) ->
         if arguments.show:
             session.page = _page(stack, pipeline)
         try:
-            with progress(output, total) as advance:
+            texts = ("pictures", "{task.completed}/{task.total}", "{task.fields[speed]:.2f} per second")
+            with bar_for(output, *texts) as bar:
+                shown = bar.add_task("pictures", total=total, speed=0.0, visible=total != 1) if bar else None
                 for result in islice(source.stream(arguments.sources), arguments.count):
                     session.take(result)
-                    advance(session.count, session.speed())
+                    if bar is not None and shown is not None:
+                        bar.update(shown, completed=session.count, speed=session.speed())
         except KeyboardInterrupt:
             session.is_interrupted = True
         code = session.end()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.options import add_device_arguments, add_input_arguments, open_session, positive
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFolder
-from openrknn.cli.common.parts import bundle_in
+from openrknn.cli.common.parts import bundle_in, parted_arrays
 
 if TYPE_CHECKING:
     from openrknn.cli.common.inputs import Array, Fed
@@ -58,16 +59,23 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.cli.run.results import Outcome, dequantized
 
     bundle = bundle_in(arguments.model)
-    if bundle is not None:
-        return _run_parts(bundle, arguments, output)
-    model = load_model(arguments.model)
-    fed = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
-    labels = _labels(model, arguments)
-    with open_session(model, arguments) as (session, load_seconds):
+    labels: Labels | None = None
+    if bundle is not None:  # in parts: it takes and gives arrays in its own types
+        if arguments.raw:
+            raise CommandError("a model in parts gives its own types: there is no --raw for it")
+        opened: Model | Bundle = bundle
+        fed = parted_arrays(bundle, arguments.input)
+    else:
+        opened = model = load_model(arguments.model)
+        fed = arrays_for(model, arguments.input, fit=arguments.fit, order=arguments.order)
+        labels = _labels([spec.shape for spec in model.outputs], arguments, model)
+    with open_session(opened, arguments) as (session, load_seconds):
         started = time.perf_counter()
-        results = _outputs(session, fed, arguments)
+        results = _outputs(session, fed, arguments, is_parted=bundle is not None)
         run_seconds = time.perf_counter() - started
         device, specs, notes = session.device.name, session.outputs, list(session.notes)
+    if bundle is not None:
+        labels = _labels([array.shape for array in results.values()], arguments)
     files = _save(results, arguments) if arguments.output else {}
     asked = arguments.top is not None or bool(arguments.labels)
     # A table of classes is about real numbers, even where the stored ones are saved.
@@ -80,58 +88,26 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _run_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output) -> int:
-    """Run a model in parts, which takes and gives arrays in its own types."""
-    from openrknn.cli.common.labels import find_labels, read_labels
-    from openrknn.cli.common.parts import parted_arrays
-    from openrknn.cli.run.results import Outcome
-
-    if arguments.raw:
-        raise CommandError("a model in parts gives its own types: there is no --raw for it")
-    fed = parted_arrays(bundle, arguments.input)
-    with open_session(bundle, arguments) as (session, load_seconds):
-        started = time.perf_counter()
-        try:
-            results = session.run({item.name: item.array for item in fed})
-        except (ValueError, TypeError) as error:
-            raise CommandError(str(error)) from error
-        run_seconds = time.perf_counter() - started
-        device, notes = session.device.name, list(session.notes)
-    shapes = [array.shape for array in results.values()]
-    classes = max(shapes[0], default=0) if len(shapes) == 1 else None
-    labels = read_labels(arguments.labels, classes) if arguments.labels else find_labels(arguments.model, shapes)
-    files = _save(results, arguments) if arguments.output else {}
-    asked = arguments.top is not None or bool(arguments.labels)
-    outcome = Outcome.of(fed, results, labels, real=results, top=arguments.top or DEFAULT_TOP, asked=asked)
-    facts = {"device": device, "load_seconds": load_seconds, "run_seconds": run_seconds, "notes": notes}
-    _tell(output, outcome, {"model": arguments.model, **facts}, files)
-    if arguments.output:
-        output.value(f"wrote {len(files)} arrays to {arguments.output}; index.json describes them")
-    return 0
-
-
-def _outputs(session: Session, fed: list[Fed], arguments: argparse.Namespace) -> dict[str, Array]:
+def _outputs(session: Session, fed: list[Fed], arguments: argparse.Namespace, *, is_parted: bool) -> dict[str, Array]:
     arrays = {item.name: item.array for item in fed}
     try:
+        if is_parted:
+            return session.run(arrays)
         if session.model.is_dynamic:
             session.set_shapes({name: array.shape for name, array in arrays.items()})
-        return session.run(
-            arrays,
-            layout=arguments.layout,
-            outputs="raw" if arguments.raw else "float",
-        )
+        return session.run(arrays, layout=arguments.layout, outputs="raw" if arguments.raw else "float")
     except (ValueError, TypeError) as error:
         raise CommandError(str(error)) from error
 
 
-def _labels(model: Model, arguments: argparse.Namespace) -> Labels | None:
+def _labels(
+    shapes: Sequence[tuple[int, ...]], arguments: argparse.Namespace, model: Model | None = None
+) -> Labels | None:
     from openrknn.cli.common.labels import find_labels, labels_in, read_labels
 
     if arguments.labels:
-        classes = max(model.outputs[0].shape, default=0) if len(model.outputs) == 1 else None
-        return read_labels(arguments.labels, classes)
-    shapes = [spec.shape for spec in model.outputs]
-    return find_labels(arguments.model, shapes) or labels_in(model, shapes)
+        return read_labels(arguments.labels, max(shapes[0], default=0) if len(shapes) == 1 else None)
+    return find_labels(arguments.model, shapes) or (labels_in(model, shapes) if model is not None else None)
 
 
 def _save(results: dict[str, Array], arguments: argparse.Namespace) -> dict[str, str]:

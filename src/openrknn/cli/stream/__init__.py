@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from openrknn.cli.common.options import add_device_arguments, positive, seconds
+from openrknn.cli.common.options import add_device_arguments, port, positive, seconds
 from openrknn.cli.common.output import Output
 from openrknn.cli.pictures.options import add_score_arguments
 
@@ -45,16 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument(
-        "--port", type=_port, metavar="N", default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"
+        "--port", type=port, metavar="N", default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"
     )
     add_score_arguments(parser)
     add_device_arguments(parser)
 
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
-    return int(text)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from openrknn.cli.common.options import number
 from openrknn.cli.common.output import Output
 from openrknn.cli.common.outputs import PAGE, OutputFile
 
@@ -31,8 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report = "write a page that shows sound and words over time"
     parser.add_argument("--report", metavar="OUT", action=OutputFile, kind=PAGE, help=report)
     parser.add_argument("--live", action="store_true", help="show words while they are spoken; with --json: JSON lines")
-    parser.add_argument("--partial", metavar="S", type=_partial, default=0.25, help="between partial results (0.25)")
-    parser.add_argument("--beam", metavar="N", type=_beam, default=1, help="texts followed side by side (1: greedy)")
+    partial = number("a time between partial results, 0.05 to 60 seconds", 0.05, 60)
+    parser.add_argument("--partial", metavar="S", type=partial, default=0.25, help="between partial results (0.25)")
+    beam = number("a number of beams, 1 to 16", 1, 16, whole=True)
+    parser.add_argument("--beam", metavar="N", type=beam, default=1, help="texts followed side by side (1: greedy)")
     parser.add_argument("--vad", metavar="SET", default="silero-vad", help="set that tells speech from silence")
     parser.add_argument("--no-vad", action="store_true", help="look for no pauses: cut by the clock")
     parser.add_argument("--rate", metavar="HZ", type=int, default=16_000, help="of raw samples on standard input")
@@ -40,20 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", help=devices)
 
 
-def _beam(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of beams, 1 to 16")
-    return int(text)
-
-
-def _partial(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0.05 <= value <= 60:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time between partial results, 0.05 to 60 seconds")
-    return value
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

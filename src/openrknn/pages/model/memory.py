@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from openrknn.analysis.reports import Lifetime
 from openrknn.pages.markup import Markup, clean, join, tag
@@ -26,11 +26,7 @@ def alive_bytes(tensors: Sequence[Lifetime], steps: int) -> list[int]:
         if 0 <= tensor.first <= tensor.last < steps:
             change[tensor.first] += tensor.size_bytes
             change[tensor.last + 1] -= tensor.size_bytes
-    alive, total = [], 0
-    for difference in change[:steps]:
-        total += difference
-        alive.append(total)
-    return alive
+    return list(accumulate(change[:steps]))
 
 
 def draw(view: View) -> Markup:
