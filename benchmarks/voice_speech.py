@@ -33,8 +33,7 @@ from openrknn.partition.prepare import prepare
 from openrknn.runtime.cost import cost_of
 from openrknn.voice.make.piper import make
 from openrknn.voice.make.vits.cut import Stages, cut_vits
-from openrknn.voice.piper.engine import Scales, StagedEngine
-from openrknn.voice.piper.regulate import regulate
+from openrknn.voice.piper.engine import Scales, StagedEngine, regulate
 from openrknn.voice.piper.windows import windows_of
 from openrknn.voice.sets import VoiceSet, open_set
 from tools.vits import SIZES, write_voice

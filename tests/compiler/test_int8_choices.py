@@ -186,6 +186,20 @@ def test_a_small_part_of_a_concatenation_keeps_its_scale_for_others() -> None:
     assert snr["untied"] > snr["tied"] + 10
 
 
+def test_a_neighbour_whose_cost_is_not_known_keeps_its_range() -> None:
+    """Six times as large as `x`, it shares the scale with it, and lies in memory under another name: it was clipped."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["product"], "product"),
+             helper.make_node("Concat", ["x", "product"], ["both"], "join", axis=-1),
+             helper.make_node("Abs", ["both"], ["y"], "size")]  # fmt: skip
+    data = [np.random.default_rng(n).normal(0, 1, (1, 24, 2, 1)).astype(np.float32) for n in range(4)]
+    net = model(nodes, {"w": np.array([[6.0, -5.0, 0.5]])}, (1, 24, 2, 1), {"y": (1, 24, 2, 4)})
+    made = compile_model(net, calibration=data)
+    quantization = made.graph.values["x"].quantization
+    largest = 6 * max(np.abs(entry).max() for entry in data)
+    assert quantization is not None
+    assert max(-quantization.low, quantization.high) > 0.9 * largest
+
+
 def test_every_range_says_why_and_the_same_data_give_the_same_file() -> None:
     data = [np.random.default_rng(n).normal(0, 1, (1, 16, 12, 12)).astype(np.float32) for n in range(4)]
     first, second = (compile_model(forked(), calibration=data) for _ in range(2))

@@ -69,12 +69,12 @@ ALLOWED = {
     "compiler/sequence/tables.py": "what is cheap enough to go into a table of tokens",
     "cost/macs.py": FILE,
     "partition/view.py": "which formula counts the products",
-    "runtime/operators/activations.py": HANDLER,
+    "runtime/operators/unary.py": HANDLER,
     "runtime/operators/binary.py": HANDLER,
     "runtime/operators/recurrent.py": HANDLER,
     "runtime/operators/reduce.py": HANDLER,
     "runtime/operators/table.py": HANDLER,
-    "voice/make/moonshine_mixed.py": "the layers of one network",
+    "voice/make/moonshine.py": "the layers of one network",
 }
 
 

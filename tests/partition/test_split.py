@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from openrknn.partition.capability import Fitness
 from openrknn.partition.extract import borders
-from openrknn.partition.split import Splitter
+from openrknn.partition.split import Fitness, Splitter
 from openrknn.partition.view import View, view_of
 from tests.partition.models import model_of
 

@@ -21,9 +21,9 @@ from openrknn.vision.decoders import text_boxes
 from openrknn.vision.geometry import place
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.labels import ppocr_characters
+from openrknn.vision.ocr import parts_of_line
 from openrknn.vision.pictures import cut_out, fitted, read_picture
 from openrknn.vision.results import Objects
-from openrknn.vision.text_parts import parts_of_line
 from tests.container.places import ROOT
 from tests.vision import slow
 from tests.vision.tensors import Array

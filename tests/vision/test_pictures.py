@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openrknn.vision import sources, video
+from openrknn.vision import sources
 from openrknn.vision.draw import annotated, colour
 from openrknn.vision.errors import SourceError
 from openrknn.vision.geometry import place
@@ -208,18 +208,18 @@ def test_videos_and_cameras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     seen = list(sources.shots(sources.entries([tmp_path / "clip.mp4"])))
     assert [shot.name for shot in seen] == [f"clip.mp4#00000{number}" for number in range(3)]
     assert [int(shot.pixels[0, 0, 2]) for shot in seen if shot.pixels is not None] == [2, 1, 0]
-    live = video.frames("0", is_live=True)
+    live = sources.frames("0", is_live=True)
     assert [next(live).shape for _ in range(3)] == [(4, 6, 3)] * 3
     with pytest.raises(SourceError, match="the stream ended"):
         next(live)
     with pytest.raises(SourceError, match=r"broken\.mp4: the video cannot be opened"):
-        next(video.frames("broken.mp4", is_live=False))
+        next(sources.frames("broken.mp4", is_live=False))
 
 
 def test_without_opencv_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(SourceError, match=r"pip install 'openrknn\[video\]'"):
-        next(video.frames("0", is_live=True))
+        next(sources.frames("0", is_live=True))
 
 
 def test_without_pillow_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ def test_a_real_video(tmp_path: Path) -> None:
 
 
 def test_a_video_of_giant_frames_is_refused_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openrknn.vision import video
+    from openrknn.vision import sources
 
     class Capture:
         def get(self, number: int) -> float:
@@ -301,6 +301,6 @@ def test_a_video_of_giant_frames_is_refused_before_the_first_one(monkeypatch: py
         def release(self) -> None:
             pass
 
-    monkeypatch.setattr(video, "_open", lambda place: Capture())
+    monkeypatch.setattr(sources, "_open", lambda place: Capture())
     with pytest.raises(SourceError, match="60000x60000 pixels"):
-        next(video.frames("a.mp4", is_live=False))
+        next(sources.frames("a.mp4", is_live=False))

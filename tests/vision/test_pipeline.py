@@ -14,7 +14,7 @@ from openrknn.runtime.session import Session
 from openrknn.vision import Areas, Objects, Pipeline, Ranking, TextReader, UnknownFamilyError
 from openrknn.vision.errors import SourceError
 from openrknn.vision.families import FAMILIES
-from openrknn.vision.parallel import parallel
+from openrknn.vision.pipeline import parallel
 from openrknn.vision.sources import entries
 from tests.container.places import ROOT, golden
 

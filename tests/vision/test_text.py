@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from openrknn.vision.components import components
 from openrknn.vision.decoders import text_boxes, text_lines
+from openrknn.vision.decoders.text_boxes import components
 from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.labels import ppocr_characters
-from openrknn.vision.text_parts import parts_of_line
+from openrknn.vision.ocr import parts_of_line
 from tests.vision import slow
 from tests.vision.tensors import Array, plain, quantized
 

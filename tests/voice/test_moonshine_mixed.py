@@ -13,8 +13,7 @@ from openrknn.container.parts import DataType
 from openrknn.voice import Audio, VoiceSetError
 from openrknn.voice.audio import write_wav
 from openrknn.voice.make.fetch import get
-from openrknn.voice.make.moonshine import make
-from openrknn.voice.make.moonshine_mixed import sounds_of
+from openrknn.voice.make.moonshine import make, sounds_of
 from openrknn.voice.moonshine import Moonshine
 from tests.voice.fake_moonshine import HEADS, SIZE, Fake
 
@@ -41,7 +40,7 @@ def test_a_mixed_set_has_int8_layers_in_every_bucket_and_says_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The second bucket is beyond what is calibrated with: its ranges are those of the first.
-    monkeypatch.setattr("openrknn.voice.make.moonshine_mixed._LONGEST", 0.6)
+    monkeypatch.setattr("openrknn.voice.make.moonshine._LONGEST", 0.6)
     source = Fake().write(tmp_path / "source")
     write_wav(source / "speech.WAV", Audio(noise(2.3, 1), 16_000))
     made = make(source, tmp_path, name="fake", precision="mixed", buckets=(0.5, 1))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openrknn.voice.errors import PhonemeError
-from openrknn.voice.piper.regulate import regulate, whole_frames
+from openrknn.voice.piper.engine import regulate, whole_frames
 from openrknn.voice.piper.windows import windows_of
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from openrknn.voice import AudioError, MicrophoneError
 from openrknn.voice.audio import Samples, blocks, resample
-from openrknn.voice.audio.microphone import microphone
+from openrknn.voice.audio.sources import microphone
 from tests.voice.wavs import wav
 
 TONE = np.sin(np.arange(30_000) / 9) / 2

@@ -20,7 +20,7 @@ from openrknn.compiler.operators import NPU_FUNCTIONS
 from openrknn.compiler.operators.row import Formula
 from openrknn.compiler.program import Table
 
-__all__ = ["FUNCTIONS", "SOFTMAX_REACH", "Function", "function_for"]
+__all__ = ["FUNCTIONS", "SOFTMAX_REACH", "STEEP", "Function", "farthest", "function_for"]
 
 _ENTRIES = 513
 _HALF = 1 << 14
@@ -57,7 +57,7 @@ class Function:
     power_of_two: bool
     """fp16: the gain is a power of two, because nothing multiplies after the table."""
     ceiling: float = math.inf
-    """Results beyond that are of no use: a table with a pole in it would spend its digits on them."""
+    """Results beyond that are of no use: a steep function would spend the table's digits on them."""
 
     @property
     def key(self) -> str:
@@ -84,7 +84,8 @@ class Function:
 
     @cached_property
     def table(self) -> Table:
-        low, high = (np.clip(np.rint(column * self.gain), -32768, _LARGEST) for column in self._columns)
+        with np.errstate(over="ignore"):  # at a pole
+            low, high = (np.clip(np.rint(column * self.gain), -32768, _LARGEST) for column in self._columns)
         return Table(self.key, tuple(int(v) for v in low), tuple(int(v) for v in high))
 
     @cached_property
@@ -113,20 +114,26 @@ def _slope(value: float) -> tuple[int, int]:
     return multiplier, max(shift, 0)
 
 
+def farthest(attributes: Mapping[str, Any]) -> float:
+    """How far a table of a function ever has to reach; infinite where it has no end."""
+    name = attributes["function"]
+    if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
+        # Beyond the bounds it is flat, so the table must not end before them: rounding to three digits may do that.
+        return 1.006 * max(abs(float(attributes["alpha"])), abs(float(attributes["beta"])))
+    return FUNCTIONS[name][1]
+
+
 def function_for(
     attributes: Mapping[str, Any], reach: float, *, power_of_two: bool, ceiling: float = math.inf
 ) -> Function:
     """The table for an activation whose inputs reach this far, and its results as far as `ceiling`."""
     name = attributes["function"]
-    limit = FUNCTIONS[name][1]
-    if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
-        # Beyond the bounds it is flat, so the table must not end before them: rounding to three digits may do that.
-        limit = 1.006 * max(abs(attributes["alpha"]), abs(attributes["beta"]))
+    limit = farthest(attributes)
     parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))
     rounded = _exact(wanted, has_corner=name in _CORNERS) if power_of_two else float(f"{wanted:.3g}")
-    top = ceiling if name in _POLES else math.inf
+    top = math.inf if name not in STEEP else ceiling if math.isfinite(ceiling) else STEEP[name]
     return _function(name, parameters, rounded, power_of_two, top)
 
 
@@ -143,7 +150,9 @@ def _exact(reach: float, *, has_corner: bool) -> float:
     return _HALF / (math.floor(units / step) * step)
 
 
-_POLES = {"reciprocal", "pow"}
+STEEP: Mapping[str, float] = MappingProxyType({"exp": math.inf, "pow": math.inf, "reciprocal": 1000.0})
+"""Somewhere in a table, which reaches as far below 0 as above it, these are far larger than at the inputs. Name -> the
+largest result where nothing is known of them."""
 _CORNERS = {"hardswish", "hardsigmoid"}
 """At whole numbers as a rule, which are entries of the table where they can be. Other corners are at 0, which is one
 always, or anywhere."""

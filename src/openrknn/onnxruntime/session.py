@@ -9,6 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ from openrknn.compiler.importer.read import read_model
 from openrknn.errors import RknnError
 from openrknn.onnxruntime.binding import IOBinding
 from openrknn.onnxruntime.input_checks import InputChecker, NodeArg, check_files, unknown_output
-from openrknn.onnxruntime.metadata import ModelMetadata, overridable
 from openrknn.onnxruntime.options import Request, cpu_options, partition_options, request
 from openrknn.onnxruntime.profiling import Profiling
 from openrknn.onnxruntime.real import CPU, RKNN, onnxruntime, state
-from openrknn.partition import Parted
+from openrknn.partition import Parted, Port
+from openrknn.partition.ports import element_word
 
 _FALLBACK = "The NPU's parts of this session are given up, and all of it runs in ONNX Runtime on the CPU"
 
@@ -288,3 +289,47 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
         if self.parted is None and self._profiling is None:
             return super().get_profiling_start_time_ns()
         return self._profiling.start_time_ns if self._profiling else 0
+
+
+# What a model says about itself, in ONNX Runtime's words.
+
+_SINCE_VERSION_4 = 4
+"""Of the format: initializers need not be inputs, so those that are may be given."""
+
+
+@dataclass(slots=True)
+class ModelMetadata:
+    """As `onnxruntime.ModelMetadata`, which has no constructor."""
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, model: Any) -> ModelMetadata:
+        """Of an `onnx.ModelProto`."""
+        return cls(
+            producer_name=model.producer_name,
+            graph_name=model.graph.name,
+            domain=model.domain,
+            description=model.doc_string,
+            graph_description=model.graph.doc_string,
+            version=model.model_version if model.HasField("model_version") else 2**63 - 1,
+            custom_metadata_map={entry.key: entry.value for entry in model.metadata_props},
+        )
+
+
+def overridable(model: Any) -> list[Port]:
+    """Inputs that have a value in the model."""
+    if model.ir_version < _SINCE_VERSION_4:
+        return []
+    values = {entry.name: entry for entry in model.graph.initializer}
+    return [
+        Port(entry.name, f"tensor({element_word(values[entry.name].data_type)})", tuple(values[entry.name].dims))
+        for entry in model.graph.input
+        if entry.name in values
+    ]

@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from openrknn.closing import Closing
+from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.constants import fix_inputs
+from openrknn.compiler.importer.shapes import model_inputs
 from openrknn.container.bundle import Bundle, write_bundle
 from openrknn.errors import FormatError
+from openrknn.onnxgraph import makers_of, values_behind
 from openrknn.partition.cache import Cache
 from openrknn.partition.make import Shapes, Tell, join, make_plan, open_model, whole_bundle
 from openrknn.partition.options import PartitionOptions
 from openrknn.partition.ports import ports_of
 from openrknn.partition.probe import LIMITS, is_far, is_sound, is_tellable, largest, noise_of, run_rounded
 from openrknn.partition.source_model import SourceModel
-from openrknn.partition.switches import switches_of
 from openrknn.runtime.parted.session import PartedSession
 from openrknn.runtime.parted.steps import UnfitError
 from openrknn.wholefiles import write_atomically
@@ -294,3 +296,22 @@ class _Opened:
 def _key(shapes: Shapes, values: Mapping[str, Any]) -> str:
     told = sorted((name, tuple(shape)) for name, shape in shapes.items() if name not in values)
     return repr((told, sorted((name, value.tolist()) for name, value in values.items())))
+
+
+# Inputs that only choose a branch: a sample rate, `use_cache`.
+
+
+def switches_of(model: Any) -> list[str]:
+    """Single integers and truths that the condition of an `If` is computed from."""
+    proto = onnx_package().TensorProto
+    nodes = model.graph.node
+    behind = values_behind(makers_of(nodes), [node.input[0] for node in nodes if node.op_type == "If"])
+    found = []
+    for entry in model_inputs(model):
+        kind = entry.type.tensor_type
+        sizes = [dim.dim_value for dim in kind.shape.dim]
+        # A token is a single integer, too, but never without a dimension: each would be compiled for.
+        is_single = not sizes if kind.elem_type in {proto.INT64, proto.INT32} else sizes in ([], [1])
+        if entry.name in behind and kind.elem_type in {proto.INT64, proto.INT32, proto.BOOL} and is_single:
+            found.append(entry.name)
+    return found

@@ -6,12 +6,17 @@ level and kind form a group; no group can wait for one that waits for it, since 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
-from openrknn.partition.capability import Fitness, fitness_of
-from openrknn.partition.masks import masked_values, unfit_for
-from openrknn.partition.view import Node, View
+from openrknn.compiler.float_model import onnx_package
+from openrknn.compiler.importer.masks import MASK_ARITHMETIC, is_huge, leads_to_softmax
+from openrknn.compiler.operators import CPU_ANY, MOVES, ONNX_ON_NPU, QUANTISERS
+from openrknn.onnxgraph import readers_of
+from openrknn.partition.extract import borders
+from openrknn.partition.view import Node, Value, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +168,89 @@ def _pieces(view: View, npu: set[int], levels: list[int]) -> list[int]:
                 one, other = sorted((find(maker), find(node.index)))
                 root[other] = one
     return [find(index) for index in range(len(root))]
+
+
+# What the NPU could do, by looking at one operator alone: its type, and the types and shapes around it.
+#
+# The compiler has the last word: what it refuses goes to the CPU as well (`build`).
+
+_LARGEST = 2**30
+_MOST_STEPS = 64
+"""Of a recurrent layer. Each step is a dozen tasks in the file: with hundreds, compiling takes minutes."""
+_BETWEEN = CPU_ANY - ONNX_ON_NPU
+
+
+class Fitness(Enum):
+    """Where an operator can run."""
+
+    NPU = "npu"
+    BETWEEN = "between"
+    """A `.rknn` can hold it, but the CPU runs it there: worth it only in the middle of an NPU part."""
+    CPU = "cpu"
+
+
+def fitness_of(view: View, node: Node) -> tuple[Fitness, str]:
+    """With the reason where it is the CPU's."""
+    if node.type not in ONNX_ON_NPU | QUANTISERS | _BETWEEN:
+        return Fitness.CPU, f"the NPU has no {node.type}"
+    proto = onnx_package().TensorProto
+    known = {proto.FLOAT}
+    if node.type in QUANTISERS:
+        known |= {proto.INT8, proto.UINT8}
+    elif node.type in _BETWEEN:
+        known.add(proto.BOOL)  # a guard like Where(IsNaN(x), 0, x) is no reason to cut
+    for name in (*node.reads, *node.makes):
+        value = view.values.get(name, Value())
+        if value.kind not in known:
+            return Fitness.CPU, f"{name!r} is {_label(proto, value)}"
+        if value.shape is None:
+            return Fitness.CPU, f"the shape of {name!r} is known only when it runs"
+        if not 0 < value.numbers <= _LARGEST:
+            return Fitness.CPU, f"{name!r} has {value.numbers} numbers"
+    if view.steps(node) > _MOST_STEPS:
+        return Fitness.CPU, f"{view.steps(node)} steps, one after the other"
+    if not node.reads:
+        return Fitness.CPU, "it reads constants only"
+    return (Fitness.BETWEEN if node.type in _BETWEEN else Fitness.NPU), ""
+
+
+def _label(proto: Any, value: Value) -> str:
+    return str(proto.DataType.Name(value.kind)).lower() if value.kind else "of a type that is not known"
+
+
+# Values that carry the number of a mask: minus infinity, or the lowest float.
+#
+# A half float ends at 65504. Before a Softmax of the same part such a number only means "far below every score", and is
+# made smaller (`compiler.importer.masks`); everywhere else the NPU would hand on an infinity that nobody can tell from
+# an overflow, so these operators are the CPU's.
+
+_TAKES = (MASK_ARITHMETIC | MOVES) - {"Max", "Min"}
+"""Whose constants count: in a Max or Min they are limits that no number reaches."""
+_CARRIES = MASK_ARITHMETIC | MOVES | {"Pad"}
+
+
+def masked_values(view: View) -> frozenset[str]:
+    """Constants with such numbers, and the values that they reach."""
+    onnx = onnx_package()
+    read = {name for node in view.nodes if node.type in _TAKES for name in node.proto.input}
+    found = {name for name in read.intersection(view.constants)
+             if view.constants[name].data_type == onnx.TensorProto.FLOAT
+             and is_huge(onnx.numpy_helper.to_array(view.constants[name]))}  # fmt: skip
+    for node in view.nodes:
+        if node.type in _CARRIES and _reads(view, node, found):
+            found.update(node.makes)
+    return frozenset(found)
+
+
+def unfit_for(view: View, numbers: Sequence[int], masked: frozenset[str]) -> list[int]:
+    """Nodes of one part of the NPU that read such a number, and from which a way leads elsewhere than to a Softmax."""
+    reading = [view.nodes[number] for number in numbers if _reads(view, view.nodes[number], masked)]
+    if not reading:
+        return []
+    readers = readers_of(view.nodes[number].proto for number in numbers)
+    outputs = set(borders(view, numbers)[1])
+    return [node.index for node in reading if not leads_to_softmax(node.proto, readers, outputs)]
+
+
+def _reads(view: View, node: Node, masked: frozenset[str] | set[str]) -> bool:
+    return any(name in masked and (node.type in _TAKES or name not in view.constants) for name in node.proto.input)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
-from openrknn.compiler.functions import FUNCTIONS, function_for
+from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
 from openrknn.compiler.lower.bits import lower_estimate
@@ -86,8 +86,8 @@ def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
 
 
 def _choose_tables(low: Lowering) -> None:
-    """One table per function: it reaches as far as the farthest of its users needs."""
-    users: dict[tuple[Any, ...], list[tuple[dict[str, Any], float, float]]] = {}
+    """One table for all users of a function that need about the same: it reaches as far as the farthest of them."""
+    users: dict[tuple[Any, ...], list[_User]] = {}
     makers = low.graph.producers()
     for op in low.graph.ops:
         if op.type == "Softmax":
@@ -110,21 +110,54 @@ def _choose_tables(low: Lowering) -> None:
             elif not np.isfinite(limit):
                 reach = 16.0
         key = (attributes["function"], attributes.get("alpha"), attributes.get("beta"))
-        users.setdefault(key, []).append((attributes, reach, _ceiling(low, op)))
-    for entries in users.values():
-        reach, ceiling = max(entry[1] for entry in entries), max(entry[2] for entry in entries)
-        for attributes, _, _ in entries:
-            made = function_for(attributes, reach, power_of_two=low.has_floats, ceiling=ceiling)
-            low.functions[id(attributes)] = made
+        users.setdefault(key, []).append(_User(attributes, reach, _ceiling(low, op)))
+    for alike in (group for entries in users.values() for group in _groups(entries)):
+        reach, ceiling = max(entry.reach for entry in alike), max(entry.ceiling for entry in alike)
+        for entry in alike:
+            made = function_for(entry.attributes, reach, power_of_two=low.has_floats, ceiling=ceiling)
+            low.functions[id(entry.attributes)] = made
+
+
+class _User(NamedTuple):
+    """An operator that a table is for."""
+
+    attributes: dict[str, Any]
+    reach: float
+    ceiling: float
+
+
+_ALIKE = 2.0
+"""Users of one table differ by no more: each of them has half of the entries, and half of the results, or more."""
+
+
+def _groups(users: list[_User]) -> list[list[_User]]:
+    """Users of a function by the table that they share.
+
+    A function that is straight far away has one table, which ends there. The others have no such end: in a table that
+    reaches to 1000, the square roots of numbers below 1 lie between two entries.
+    """
+    if math.isfinite(farthest(users[0].attributes)):
+        return [users]
+    found: list[list[_User]] = []
+    for user in sorted(users, key=lambda entry: (entry.reach, entry.ceiling), reverse=True):
+        for group in found:
+            ceilings = [entry.ceiling for entry in (*group, user)]
+            if user.reach * _ALIKE >= group[0].reach and min(ceilings) * _ALIKE >= max(ceilings):
+                group.append(user)
+                break
+        else:
+            found.append([user])
+    return found
 
 
 def _ceiling(low: Lowering, op: Op) -> float:
-    """How large the results are that a model with scales of its own has behind a function; twice that for safety."""
-    seen, stated = low.statistics.get(op.output), low.graph.given.get(op.output)
-    if not low.graph.given or op.type != "Activation" or (seen is None and stated is None):
+    """How large the results are that anything is left of; twice that, for what lies between two entries."""
+    if op.type != "Activation" or op.attributes["function"] not in STEEP:
         return math.inf
-    ends = (stated.low, stated.high) if stated is not None else (seen.low, seen.high) if seen is not None else ()
-    return 2 * max(map(abs, ends))
+    seen, stored = low.statistics.get(op.output), low.graph.given.get(op.output) or low.quantization(op.output)
+    if stored is not None:
+        return 2 * max(abs(stored.low), abs(stored.high))
+    return 2 * max(abs(seen.low), abs(seen.high)) if seen is not None else math.inf
 
 
 def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:

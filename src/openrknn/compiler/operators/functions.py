@@ -121,7 +121,7 @@ FUNCTION_ROWS = (
     _cpu("Not"),
     _function(
         "Reciprocal", cpu=True, adjoint="reciprocal",
-        function=_F("reciprocal", lambda x, _: 1 / np.where(np.abs(x) < 1e-3, np.copysign(1e-3, x), x)),
+        function=_F("reciprocal", lambda x, _: 1 / np.where(np.abs(x) < 1e-6, np.copysign(1e-6, x), x)),
     ),
     _function("Relu", adjoint=_DIFFERENCE, function=_F("relu", fused="Relu")),
     _cpu("Round"),

@@ -111,7 +111,8 @@ def choose_ranges(graph: Graph, costs: Costs, ranges: dict[str, Range], held: Ma
     windows = {name: window for name in graph.values if (window := useful_window(graph, name)) is not None}
     choices: list[RangeChoice] = []
     for group in groups_of(graph):
-        known = [name for name in roots_of(group, makers) if costs.knows(name)]
+        roots = roots_of(group, makers)
+        known = [name for name in roots if costs.knows(name)]
         members = [name for name in group if name in costs.seen]
         if not members:
             continue
@@ -121,6 +122,8 @@ def choose_ranges(graph: Graph, costs: Costs, ranges: dict[str, Range], held: Ma
             counts, centres = costs.histogram(known, whole, windows)
             keep = [held[name] for name in group if name in held]
             keep += [ranges[name] for name in known if _is_for_maximum(graph, name)]
+            # The others' range must not be narrowed by what is known of their neighbours alone.
+            keep += [ranges[name] for name in roots if name in costs.seen and not costs.knows(name)]
             hold = min((low for low, _ in keep), default=0.0), max((high for _, high in keep), default=0.0)
             before = range_cost(counts, centres, *whole)
             chosen, cost = best_range(counts, centres, whole, hold)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn.errors import UnsupportedError
-from openrknn.runtime.operators.cubic import CUBIC_SLOPE, keys_weights
 from openrknn.runtime.operators.interface import (
     Array,
     Attributes,
@@ -172,3 +171,106 @@ def _cubic(places: Array, attributes: Attributes) -> tuple[Array, Array]:
     first = np.floor(places)
     weights = keys_weights(places - first, number(attributes, "cubic_coeff_a", CUBIC_SLOPE))
     return first.astype(np.int64) - 1, np.stack(weights, axis=1)
+
+
+# GridSample: pixels read at any places of a picture, -1 to 1 from edge to edge.
+
+_FARTHEST = 2.0**30
+"""Places farther out are all the same: outside."""
+
+
+def grid_sample(inputs: Inputs, attributes: Attributes, shape: Shape) -> Array:
+    """x is [N, C, H, W], the grid [N, H', W', 2] with x before y; nearest, linear or cubic."""
+    x, grid = inputs[0], inputs[1]
+    if x.ndim != 4 or grid.ndim != 4 or grid.shape[-1] != 2 or grid.shape[0] != x.shape[0] or not x.size:
+        raise UnsupportedError(f"a grid of {list(grid.shape)} on {list(x.shape)}; only pictures can be sampled")
+    fitting((*x.shape[:2], *grid.shape[1:3]), shape)
+    aligned, padding = bool(integer(attributes, "align_corners", 0)), text(attributes, "padding_mode", "zeros")
+    if padding not in {"zeros", "border", "reflection"}:
+        raise UnsupportedError(f"padding_mode {padding!r}")
+    sizes = x.shape[3], x.shape[2]
+    places = [_place(grid[..., k], size, aligned=aligned) for k, size in enumerate(sizes)]
+    mode = text(attributes, "mode", "bilinear")
+    if mode not in {"bicubic", "cubic"}:
+        places = [_inside(place, size, padding, aligned) for place, size in zip(places, sizes, strict=True)]
+    match mode:
+        case "nearest":
+            taps = [([np.rint(place)], [np.ones(place.shape)]) for place in places]
+        case "bilinear" | "linear":
+            taps = [_linear_at(place) for place in places]
+        case "bicubic" | "cubic":
+            taps = [_cubic_at(place) for place in places]
+        case _:
+            raise UnsupportedError(f"mode {mode!r}")
+    total = np.zeros((*x.shape[:2], *grid.shape[1:3]))
+    for column, across in zip(*taps[0], strict=True):
+        for row, down in zip(*taps[1], strict=True):
+            total += _read(x, row, column, padding, aligned) * (across * down)[:, None]
+    return total
+
+
+def _place(numbers: Array, size: int, *, aligned: bool) -> Array:
+    """-1 and 1 are the centres of the outermost pixels if aligned, else their outer edges."""
+    span = numbers.astype(np.float64)
+    place = (span + 1) / 2 * (size - 1) if aligned else ((span + 1) * size - 1) / 2
+    return np.clip(np.nan_to_num(place, nan=-_FARTHEST), -_FARTHEST, _FARTHEST)
+
+
+def _inside(place: Array, size: int, padding: str, aligned: bool) -> Array:
+    if padding == "border":
+        return np.clip(place, 0, size - 1)
+    if padding == "reflection":
+        return _reflected(place, size, aligned=aligned)
+    return place
+
+
+def _reflected(place: Array, size: int, *, aligned: bool) -> Array:
+    """Mirrored at the outermost centres if aligned, else at the outer edges."""
+    low, high = (0.0, size - 1.0) if aligned else (-0.5, size - 0.5)
+    span = high - low
+    if not span:
+        return np.zeros_like(place)
+    away = np.mod(place - low, 2 * span)
+    return np.clip(np.where(away > span, 2 * span - away, away) + low, 0, size - 1)
+
+
+def _linear_at(place: Array) -> tuple[list[Array], list[Array]]:
+    first = np.floor(place)
+    rest = place - first
+    return [first, first + 1], [1 - rest, rest]
+
+
+def _cubic_at(place: Array) -> tuple[list[Array], list[Array]]:
+    first = np.floor(place)
+    return [first - 1, first, first + 1, first + 2], keys_weights(place - first, CUBIC_SLOPE)
+
+
+def _read(x: Array, row: Array, column: Array, padding: str, aligned: bool) -> Array:
+    """Pixels at whole places, [N, C, H', W']; those outside are 0, the edge, or mirrored."""
+    height, width = x.shape[2:]
+    outside = (row < 0) | (row >= height) | (column < 0) | (column >= width)
+    if padding == "reflection":
+        row, column = (_reflected(v, n, aligned=aligned) for v, n in ((row, height), (column, width)))
+    rows, columns = (np.clip(v, 0, n - 1).astype(np.int64) for v, n in ((row, height), (column, width)))
+    items = np.arange(x.shape[0])[:, None, None]
+    pixels = np.moveaxis(x.transpose(0, 2, 3, 1)[items, rows, columns], -1, 1)
+    return np.where(outside[:, None], 0, pixels) if padding == "zeros" else pixels
+
+
+# Cubic interpolation by Keys' kernel, whose slope at 1 is `a`.
+
+CUBIC_SLOPE = -0.75
+"""ONNX's default, and PyTorch's."""
+
+
+def keys_weights(rest: Array, a: float) -> list[Array]:
+    """The weights of the four pixels at -1, 0, 1 and 2 for a place `rest` behind pixel 0."""
+    return [_far(rest + 1, a), _near(rest, a), _near(1 - rest, a), _far(2 - rest, a)]
+
+
+def _near(distance: Array, a: float) -> Array:
+    return np.asarray(((a + 2) * distance - (a + 3)) * distance * distance + 1)
+
+
+def _far(distance: Array, a: float) -> Array:
+    return np.asarray(((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a)

@@ -8,7 +8,6 @@ from types import MappingProxyType
 import numpy as np
 
 from openrknn.runtime.operators import (
-    activations,
     binary,
     convert,
     convolve,
@@ -24,10 +23,10 @@ from openrknn.runtime.operators import (
     shape,
     unary,
 )
-from openrknn.runtime.operators.grid_sample import grid_sample
 from openrknn.runtime.operators.interface import Compute, CpuOperator, SeveralOutputs
 from openrknn.runtime.operators.pools import average_pool
 from openrknn.runtime.operators.rearrange import concat, reshape, transpose
+from openrknn.runtime.operators.resize import grid_sample
 from openrknn.runtime.operators.softmax import flat_softmax, softmax
 
 _MOVES: Mapping[str, Compute] = {
@@ -105,7 +104,7 @@ _COMPUTES: Mapping[str, Compute] = {
     "exNorm": normalise.ex_norm,
     "exSDPAttention": matmul.attention,
     "exSoftmax13": softmax,
-    **activations.ACTIVATIONS,
+    **unary.ACTIVATIONS,
     **binary.BINARY,
     **reduce.REDUCTIONS,
     **unary.UNARY,

@@ -176,7 +176,11 @@ _BITS = {
 
 
 class InitFlag(IntFlag):
-    """How a context behaves; `MEANINGS` has a sentence for each."""
+    """How a context behaves; `MEANINGS` has a sentence for each.
+
+    C names: RKNN_FLAG_ and the member's name. Facts: rknn_api.h of v2.3.2; the private ones from the constants of the
+    vendor's Python wheel 2.5.0.
+    """
 
     PRIOR_HIGH = 0
     PRIOR_MEDIUM = 1 << 0

@@ -16,8 +16,7 @@ from openrknn.container.onnxdata import check_onnx_file
 from openrknn.extras import missing
 from openrknn.installed_onnxruntime import installed
 from openrknn.runtime.session import Session
-from openrknn.voice.errors import VoiceSetError
-from openrknn.voice.piper.regulate import regulate, whole_frames
+from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper.windows import windows_of
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
@@ -290,3 +289,32 @@ def _piece(array: Floats, start: int, size: int) -> Floats:
 def _mask(total: int, start: int, size: int) -> Floats:
     places = np.arange(start, start + size)
     return ((places >= 0) & (places < total)).astype(np.float32)[None, None]
+
+
+# The length regulator: what a phoneme is, for as many frames as it lasts, with noise.
+
+LONGEST = 1 << 16
+"""Frames of one sentence: twelve minutes. More is a length scale that went wrong, and would fill the memory."""
+
+
+def whole_frames(durations: npt.NDArray[Any], valid: int) -> npt.NDArray[np.int64]:
+    """Frames of each phoneme, from what the predictor says; at least one frame in all."""
+    flat = np.asarray(durations, np.float64).reshape(-1)[:valid]
+    if not np.isfinite(flat).all() or flat.sum() > LONGEST:
+        raise PhonemeError(
+            f"the voice wants {flat.sum():.0f} frames for one sentence, at most {LONGEST} are made; take a smaller "
+            "length scale (1 is usual)"
+        )
+    frames = np.maximum(flat, 0).astype(np.int64)
+    if frames.sum() < 1:
+        frames[0] = 1
+    return frames
+
+
+def regulate(
+    mean: Floats, logs: Floats, frames: npt.NDArray[np.int64], noise: Floats, noise_scale: float
+) -> Floats:  # fmt: skip
+    """[1, C, T] of phonemes to the latent, [1, C, F] of frames: mean + noise * exp(logs) * scale."""
+    wide_mean, wide_logs = (np.repeat(array[:, :, : len(frames)], frames, axis=2) for array in (mean, logs))
+    latent: Floats = wide_mean + noise * np.exp(wide_logs) * np.float32(noise_scale)
+    return latent
