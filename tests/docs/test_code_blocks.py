@@ -1,16 +1,24 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs.code_blocks import MISSPELT, ROOT, Block, collect, commands, pages, run
+from tests.warm import WarmPython
 
 BLOCKS = [block for page in pages() for block in collect(str(page.relative_to(ROOT)), page.read_text())]
 RUNNABLE = [block for block in BLOCKS if block.language in ("python", "console") and block.reason is None]
 
 
+@pytest.fixture(scope="module")
+def python() -> Iterator[WarmPython]:
+    with WarmPython() as python:
+        yield python
+
+
 @pytest.mark.parametrize("block", RUNNABLE, ids=str)
-def test_block_runs(block: Block, tmp_path: Path) -> None:
-    run(block, tmp_path)
+def test_block_runs(block: Block, tmp_path: Path, python: WarmPython) -> None:
+    run(block, tmp_path, python)
 
 
 def test_every_block_says_what_it_is() -> None:
@@ -54,9 +62,9 @@ def test_commands_come_with_their_output() -> None:
         ("console", "one\n$ echo one\n", "output before the first command"),
     ],
 )
-def test_a_wrong_block_fails(language: str, text: str, message: str, tmp_path: Path) -> None:
+def test_a_wrong_block_fails(language: str, text: str, message: str, tmp_path: Path, python: WarmPython) -> None:
     with pytest.raises(AssertionError, match=message):
-        run(Block("p.md", 1, language, text, None), tmp_path)
+        run(Block("p.md", 1, language, text, None), tmp_path, python)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +75,5 @@ def test_a_wrong_block_fails(language: str, text: str, message: str, tmp_path: P
         ("console", "$ printf 'a  \\n\\n'\na\n"),
     ],
 )
-def test_a_right_block_passes(language: str, text: str, tmp_path: Path) -> None:
-    run(Block("p.md", 1, language, text, None), tmp_path)
+def test_a_right_block_passes(language: str, text: str, tmp_path: Path, python: WarmPython) -> None:
+    run(Block("p.md", 1, language, text, None), tmp_path, python)
