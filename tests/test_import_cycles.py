@@ -29,8 +29,19 @@ def _modules() -> dict[str, Path]:
     return found
 
 
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Also those inside others; expressions, which are most of a tree, hold none."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            below = getattr(node, name, ())
+            waiting.extend(below if isinstance(below, list) else ())
+
+
 def _imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,9 @@ ALLOWED = {
 }
 
 
+QUOTED = re.compile(r"[\"'](\w+)(?=[\"'])")
+
+
 def _texts(node: ast.AST) -> Iterator[str]:
     entries: list[Any] = []
     if isinstance(node, ast.Set | ast.Tuple | ast.List):
@@ -96,8 +100,8 @@ def test_operators_are_listed_in_the_table_only() -> None:
         if place.startswith("compiler/operators/"):
             continue
         text = path.read_text()
-        if text.count('"') < 2 * FEWEST:
-            continue
+        if len(STANDARD.intersection(QUOTED.findall(text))) < FEWEST:
+            continue  # most need not be parsed
         for node in ast.walk(ast.parse(text)):
             if len(STANDARD.intersection(_texts(node))) >= FEWEST:
                 found.add(place)
