@@ -63,7 +63,7 @@ def test_import_leaves_the_heavy_packages_alone() -> None:
 
 
 def test_import_is_fast() -> None:
-    program = "import time; t = time.perf_counter(); import openrknn; print(1000 * (time.perf_counter() - t))"
+    program = "import time; t = time.process_time(); import openrknn; print(1000 * (time.process_time() - t))"
     best = min(float(run(program)) for _ in range(RUNS))
     assert best < LIMIT_MS
 
