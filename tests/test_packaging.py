@@ -38,7 +38,8 @@ def tag(wheel: zipfile.ZipFile) -> str:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 def test_a_wheel_has_the_native_library_and_serves_every_python(tmp_path: Path) -> None:
-    with build_wheel(tmp_path, dict(os.environ)) as wheel:
+    # What is in it does not depend on how hard the compiler tries.
+    with build_wheel(tmp_path, {**os.environ, "SKBUILD_CMAKE_DEFINE": "OPENRKNN_LEVEL=-O1"}) as wheel:
         assert LIBRARY in wheel.namelist()
         assert set(OPEN_LIBRARY) <= set(wheel.namelist())
         assert "openrknn/py.typed" in wheel.namelist()
