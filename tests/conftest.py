@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from openrknn.cachefiles import FileCache
-from tests import limits, quick, times
+from tests import limits, quick, sample, times
 from tests.witness.witness import Witness, WitnessMissingError
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
@@ -43,11 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     times.add_option(parser)
     limits.add_option(parser)
     quick.add_option(parser)
+    sample.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sample.configure(config)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     quick.choose(config, items)
+    sample.choose(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

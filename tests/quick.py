@@ -15,7 +15,7 @@ import pytest
 
 from tests.times import RECORD, function_of
 
-__all__ = ["add_option", "choose"]
+__all__ = ["add_option", "choose", "kind_of"]
 
 OPTION = "--quick"
 _KIND = re.compile(r"(?:rk|rv)\d{4}b?_[a-z0-9]+")
@@ -35,7 +35,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept, left = [], []
     for item in items:
         is_out = item.get_closest_marker("witness") is not None or function_of(item.nodeid) in slow
-        key = None if is_out else _kind(item)
+        key = None if is_out else kind_of(item)
         if is_out or key in seen:
             left.append(item)
             continue
@@ -46,7 +46,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = kept
 
 
-def _kind(item: pytest.Item) -> tuple[str, ...] | None:
+def kind_of(item: pytest.Item) -> tuple[str, ...] | None:
     """The test with its parameters, models only by their kind; nothing for a test without models."""
     call = getattr(item, "callspec", None)
     if call is None:

@@ -72,6 +72,7 @@ def loadable() -> list[str]:
     return [name for name in names if not name.endswith(("_mini", "_w16a16i_dfp"))]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.witness
 @pytest.mark.parametrize("name", loadable())
 def test_every_field_is_what_the_runtime_says(vendor: Vendor, name: str) -> None:

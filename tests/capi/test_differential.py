@@ -110,11 +110,13 @@ def _is_cut(label: str, without: list[str]) -> bool:
     return part_of(label.split(" ", maxsplit=1)[0]) in without
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
 def test_queries_of_a_golden(vendor: Vendor, ours: Ours, path: Path) -> None:
     assert check_queries(vendor, ours, path) >= 0
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", goldens(), ids=lambda path: path.stem)
 def test_runs_of_a_golden(vendor: Vendor, ours: Ours, devices: dict[str, Device], path: Path, tmp_path: Path) -> None:
     check_runs(vendor, ours, devices[load(path).chip.name], path, tmp_path)

@@ -23,6 +23,7 @@ def words_of(graph: Graph, numbers: range) -> list[int]:
     return [word for number in numbers for word in graph.task_words(graph.tasks[number])]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_text_of_every_golden_assembles_again(path: Path, capsys: Capture) -> None:
     model = openrknn.load(path)

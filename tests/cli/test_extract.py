@@ -30,6 +30,7 @@ def extracted(folder: Path) -> dict[str, dict[str, Any]]:
     return entries
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_every_golden(path: Path, tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "parts"

@@ -28,6 +28,7 @@ PARTS = 2
 EXAMPLE = ROOT / "examples" / "models" / "efficientnet_lite0_rk3588_i8.rknn"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_overview_of_every_golden(path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command once; for terminals of other widths the same report is only drawn again."""
@@ -119,6 +120,7 @@ def test_the_schema_in_the_documents_is_that_of_the_code() -> None:
     assert f"`schema_version` is {SCHEMA_VERSION}" in (ROOT / "docs" / "inspect-json.md").read_text()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
 def test_json_of_every_golden_fits_the_schema(path: Path, capsys: Capture) -> None:
     result = run(capsys, "inspect", path, "--json")

@@ -11,7 +11,9 @@ from tests.capi.programs import need_library
 from tests.compat.checks import CHECKS
 from tests.compat.lab import Lab, provider
 from tests.compat.wheel import Report, Wheel, WheelMissingError
+from tests.container.places import IS_WHOLE
 
+ONLY_THEIRS = "half a minute, and of ours only the emulated kernel takes part; with ./test --all"
 GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
 
 
@@ -35,6 +37,7 @@ def test_ours(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.witness
 @pytest.mark.xdist_group("vendor wheel")
+@pytest.mark.skipif(not IS_WHOLE, reason=ONLY_THEIRS)
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_vendors(name: str, vendor: Report) -> None:
     assert name in vendor.passed or name in vendor.failed, vendor.output[-4000:]
@@ -43,6 +46,7 @@ def test_the_vendors(name: str, vendor: Report) -> None:
 
 @pytest.mark.witness
 @pytest.mark.xdist_group("vendor wheel")
+@pytest.mark.skipif(not IS_WHOLE, reason=ONLY_THEIRS)
 def test_both_give_the_same_numbers(vendor: Report, tmp_path: Path) -> None:
     lab = Lab(GOLDENS, tmp_path)
     for check in CHECKS.values():

@@ -278,6 +278,7 @@ def test_a_transformer_block_leaves_only_its_ends_to_the_cpu(form: str) -> None:
     assert decibels(made, shape) > WANTED[form]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.witness
 @pytest.mark.parametrize("form", ["fp16", "int8"])
 @pytest.mark.parametrize("case", ["softmax", "attention", "shuffle", "both", "block", "turn", "flip", "distances"])

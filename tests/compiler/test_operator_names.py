@@ -69,7 +69,7 @@ def test_a_rule_for_a_new_operator_needs_a_decision_here() -> None:
     assert sorted(defined - known) == []
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="a minute; with OPENRKNN_CORPUS=all")
+@pytest.mark.skipif(not IS_WHOLE, reason="a minute; with ./test --all")
 def test_no_operator_that_the_compiler_gives_to_the_npu_is_missing() -> None:
     known = ONNX_ON_NPU | QUANTISERS | CPU_ANY | _BRANCHES
     missing, seen = set(), Counter[str]()

@@ -20,7 +20,7 @@ TOKENS = [18274, 1898, 29892, 3926, 5229, 29892, 694, 4383, 29892, 1018, 1449, 2
 """Greedy decoding in ONNX Runtime: "Ever tried, ever failed, no matter, try again, fail again, fail better."."""
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="half a minute; with OPENRKNN_CORPUS=all")
+@pytest.mark.skipif(not IS_WHOLE, reason="half a minute; with ./test --all")
 @pytest.mark.skipif(not (VOICE / "moonshine_tiny_decoder_step.onnx").exists(), reason="the shared models are not here")
 def test_the_tokens_are_those_of_onnx_runtime() -> None:
     with wave.open(str(VOICE / "beckett.wav")) as file:

@@ -122,6 +122,7 @@ def ran(model: Any, value: Array) -> list[Array]:
         return list(session.run(value, outputs="raw", layout="nchw").values())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", NETS)
 def test_fp16_is_close_to_float(name: str, chip: str) -> None:
@@ -134,6 +135,7 @@ def test_fp16_is_close_to_float(name: str, chip: str) -> None:
     assert distance.measure(found.reshape(wanted.shape), wanted).snr_db > 50
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NETS)
 def test_int8_is_the_same_integers_on_every_chip(name: str) -> None:
     onnx, shape = model_of(name)

@@ -311,6 +311,7 @@ def test_every_target_has_a_chip() -> None:
 # -- transformers --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("form", ["int8", "fp16"])
 @pytest.mark.parametrize("chip", OTHERS)
 @pytest.mark.parametrize(("tokens", "heads", "depth"), [(20, 2, 32), (33, 1, 48), (40, 2, 64), (25, 2, 15)])

@@ -79,6 +79,7 @@ CASES: dict[str, Callable[[], Case]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("form", ["fp16", "int8"])
 @pytest.mark.parametrize("name", CASES)
 def test_right(name: str, form: str) -> None:

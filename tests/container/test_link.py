@@ -107,6 +107,7 @@ def test_the_goldens_to_compare_are_those_that_their_contents_allow() -> None:
     assert witnessed(GOLDENS) == PLAIN
 
 
+@pytest.mark.sample(3)
 @pytest.mark.witness
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)

@@ -77,6 +77,7 @@ def test_unknown_parameters_are_dropped_only_on_request() -> None:
     assert {node.parameters for node in kept.graphs[0].nodes} == {None}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.witness
 @pytest.mark.parametrize("path", WITNESSED, ids=lambda path: path.stem)
 def test_the_vendors_runtime_takes_rewritten_files(path: Path, witness: Witness) -> None:

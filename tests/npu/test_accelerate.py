@@ -108,6 +108,7 @@ def test_each_step_of_each_golden_is_the_same(path: Path) -> None:
     assert set(compare_steps(placed, *sets).values()) == {LEFT_TO_NUMPY.get(path.stem, 0)}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not OTHERS, reason="the shared corpus is not on this machine")
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
 def test_each_step_of_the_shared_models_is_the_same(path: Path) -> None:
