@@ -16,7 +16,7 @@ import pytest
 
 import openrknn
 from openrknn.analysis.lint import CODES, RULES, Finding, Severity, explain, lint_commands
-from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.context import LintContext
 from openrknn.analysis.lint.program import decode
 from openrknn.analysis.lint.rules import memory
 from openrknn.analysis.lint_codes import RULE_CODES
@@ -167,7 +167,7 @@ def test_reads_behind_the_end_of_a_tensor() -> None:
 
 
 def _bounds(model: Model) -> list[Finding]:
-    return list(memory.OUT_OF_BOUNDS.findings(Context(model, model.graphs[0], decode(model))))
+    return list(memory.OUT_OF_BOUNDS.findings(LintContext(model, model.graphs[0], decode(model))))
 
 
 def test_multipliers_that_do_not_fit_the_scales() -> None:

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import openrknn.capi.calls.matmul  # noqa: F401 - registers the handlers
 from openrknn import numerics
 from openrknn.capi.call import Call, Reply
+from openrknn.capi.client import Client
 from openrknn.capi.handlers import HANDLERS
 from openrknn.capi.memory import Memory
-from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec, Values
 from openrknn.capi.wire import Operation
 from openrknn.vendor.matmul.matrices import decoded, pack_a, pack_b, stored, unpack_c
@@ -78,7 +78,7 @@ class Products:
     """A program."""
 
     def __init__(self, version: str = "2.5.0") -> None:
-        self.program = Program(Codec(Version.parse(version)))
+        self.program = Client(Codec(Version.parse(version)))
         self.codec = self.program.codec
 
     def ask(self, operation: Operation, **fields: Any) -> Reply:

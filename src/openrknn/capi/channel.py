@@ -8,8 +8,8 @@ import os
 import socket
 
 from openrknn.capi.call import OK, Call, CallError, Code, Reply, code_of
+from openrknn.capi.client import Client
 from openrknn.capi.handlers import HANDLERS, Handler
-from openrknn.capi.program import Program
 from openrknn.capi.wire import LARGEST_PACKET, MOST_DESCRIPTORS, REPLY, REQUEST, Operation
 
 _OPERATIONS: dict[int, Operation] = {int(operation): operation for operation in Operation}
@@ -23,7 +23,7 @@ _NO_DESCRIPTORS: list[int] = []
 class SocketChannel:
     """Serves one socket until the other side closes it."""
 
-    def __init__(self, program: Program, connection: socket.socket) -> None:
+    def __init__(self, program: Client, connection: socket.socket) -> None:
         self._program, self._socket = program, connection
         self._buffer = bytearray(LARGEST_PACKET)
 

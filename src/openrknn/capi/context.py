@@ -19,7 +19,7 @@ from openrknn.capi.execution import Execution
 from openrknn.capi.frames import Results
 from openrknn.capi.memory import Bytes, Memory, Piece
 from openrknn.capi.perf import perf_text
-from openrknn.capi.plan import Plan, Programs
+from openrknn.capi.plan import Programs, RunPlan
 from openrknn.capi.set_inputs import Fed, fed_batch, feed
 from openrknn.container.model import Model
 from openrknn.device import Device
@@ -29,7 +29,7 @@ from openrknn.runtime.program.program import Program
 from openrknn.vendor.tables.enums import InitFlag
 
 
-class Context(Execution):
+class ModelContext(Execution):
     """A model with the engine that runs it."""
 
     def __init__(self, model: Model, flags: int, opened: Callable[[Options], LocalEngine] | None) -> None:
@@ -121,13 +121,13 @@ class Context(Execution):
 
     # -- another one, and the end --------------------------------------------------------------------------------
 
-    def duplicate(self) -> Context:
+    def duplicate(self) -> ModelContext:
         """A second context of the model that shares its weights (`rknn_dup_context`)."""
         with self.settled():
             engine = self._engine
             if engine is None:
-                return Context(self.model, self.flags, None)
-            made = Context(self.model, self.flags, lambda options: engine.share(self.model, options))
+                return ModelContext(self.model, self.flags, None)
+            made = ModelContext(self.model, self.flags, lambda options: engine.share(self.model, options))
             made.graph, made.is_shaped = self.graph, self.is_shaped
             made._change(cores=self._options.cores, core_mask=self._options.core_mask)
             return made
@@ -223,7 +223,7 @@ class Context(Execution):
             self._restore_inputs(kept)
             self.missing.discard(kind)
 
-    def _new_plan(self) -> Plan:
+    def _new_plan(self) -> RunPlan:
         self.check_ready()
         if self.missing:
             names = " and ".join(

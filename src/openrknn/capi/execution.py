@@ -17,7 +17,7 @@ from openrknn.capi.async_runs import AsyncRuns
 from openrknn.capi.call import CallError, Code
 from openrknn.capi.frames import Frame, live
 from openrknn.capi.perf import measured
-from openrknn.capi.plan import Plan
+from openrknn.capi.plan import RunPlan
 from openrknn.runtime.program.cpu import CustomOperator
 from openrknn.vendor.tables.enums import InitFlag
 
@@ -38,7 +38,7 @@ class Execution(ABC):
         self.seconds: dict[int, float] = {}
         """With COLLECT_PERF_MASK: of each operator in the last run, by its number."""
         self._is_measured = bool(flags & InitFlag.COLLECT_PERF_MASK)
-        self._plan: Plan | None = None
+        self._plan: RunPlan | None = None
         self._frames: list[Frame] = []
         self._pending = AsyncRuns()
 
@@ -104,14 +104,14 @@ class Execution(ABC):
         return self._frames[max(self.runs - _DOUBLE, 0) % _DOUBLE]
 
     @abstractmethod
-    def _new_plan(self) -> Plan:
+    def _new_plan(self) -> RunPlan:
         """What a run does, with everything as it is set and bound now."""
 
     def _forget_plan(self) -> None:
         """Other programs, or other shapes: outputs of before are gone."""
         self._plan, self._frames = None, []
 
-    def _planned(self) -> Plan:
+    def _planned(self) -> RunPlan:
         plan = self._new_plan()
         if self.is_asynchronous or plan.items > 1:
             count = _DOUBLE if self.is_asynchronous else 1
@@ -122,7 +122,7 @@ class Execution(ABC):
         self._plan = plan
         return plan
 
-    def _execute(self, plan: Plan, number: int) -> None:
+    def _execute(self, plan: RunPlan, number: int) -> None:
         frame = self._frames[(number - 1) % len(self._frames)]
         spent = 0
         for item in range(plan.items):

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from openrknn.capi.call import Call, Reply
-from openrknn.capi.program import Program
+from openrknn.capi.client import Client
 from openrknn.capi.wire import Operation
 
-Handler = Callable[[Program, Call], Reply]
+Handler = Callable[[Client, Call], Reply]
 HANDLERS: dict[Operation, Handler] = {}
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from openrknn.capi.call import Call, CallError, Code
-from openrknn.capi.context import Context
-from openrknn.capi.program import Program
+from openrknn.capi.client import Client
+from openrknn.capi.context import ModelContext
 from openrknn.capi.wire import Operation
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph, Kind, Tensor
@@ -17,13 +17,13 @@ from openrknn.runtime.options import budget_for
 from openrknn.vendor.tables.enums import InitFlag
 
 
-def open_context(program: Program, model: Model, flags: int, extend: dict[str, Any]) -> Context:
+def open_context(program: Client, model: Model, flags: int, extend: dict[str, Any]) -> ModelContext:
     """`rknn_init`. Flags that are not known do nothing, as in runtime 1.5.2."""
     donor = _donor(program, flags, extend)
     if donor is not None and flags & InitFlag.SHARE_WEIGHT_MEM:
         model = with_weights_of(model, donor.model)
     if flags & InitFlag.COLLECT_MODEL_INFO_ONLY:
-        return Context(model, flags, None)
+        return ModelContext(model, flags, None)
 
     def opened(options: Options) -> LocalEngine:
         options = replace(options, budget=budget_for(model, None, None))
@@ -34,7 +34,7 @@ def open_context(program: Program, model: Model, flags: int, extend: dict[str, A
                 pass
         return LocalEngine.open(model, device_for(model), options)
 
-    return Context(model, flags, opened)
+    return ModelContext(model, flags, opened)
 
 
 def device_for(model: Model) -> str:
@@ -46,7 +46,7 @@ def device_for(model: Model) -> str:
     return f"software:{model.chip.name}" if chosen == "software" else chosen
 
 
-def _donor(program: Program, flags: int, extend: dict[str, Any]) -> Context | None:
+def _donor(program: Client, flags: int, extend: dict[str, Any]) -> ModelContext | None:
     """The context whose weights or SRAM are shared."""
     if not flags & (InitFlag.SHARE_WEIGHT_MEM | InitFlag.SHARE_SRAM):
         return None
@@ -55,7 +55,7 @@ def _donor(program: Program, flags: int, extend: dict[str, Any]) -> Context | No
         raise CallError(
             Code.PARAM_INVALID, "RKNN_FLAG_SHARE_WEIGHT_MEM needs an rknn_init_extend whose ctx is the other context"
         )
-    return program.context(Call(Operation.INIT, context=number), Context) if number else None
+    return program.context(Call(Operation.INIT, context=number), ModelContext) if number else None
 
 
 def with_weights_of(model: Model, donor: Model) -> Model:

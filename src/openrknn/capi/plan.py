@@ -18,7 +18,7 @@ _MOST_PROGRAMS = 32
 
 
 @dataclass(slots=True)
-class Plan:
+class RunPlan:
     """A program and what goes around it."""
 
     program: Program
@@ -42,7 +42,7 @@ class Programs:
         self._can_adopt = hasattr(engine.device, "adopt") and not self.base.batch
         self._placed: OrderedDict[tuple[tuple[str, int, int, int], ...], tuple[Program, list[Memory]]] = OrderedDict()
 
-    def plan(self, bound: Mapping[str, Bound], fed_pixels: frozenset[str], fed: Mapping[str, Fed]) -> Plan:
+    def plan(self, bound: Mapping[str, Bound], fed_pixels: frozenset[str], fed: Mapping[str, Fed]) -> RunPlan:
         """How to run with these tensors in the user's memory.
 
         `fed_pixels` names inputs that were set as raw pixels; `fed` are inputs of a batch.
@@ -51,7 +51,7 @@ class Programs:
         program = self._program_in(placed) if placed else self.base
         pixels = {name for name in fed_pixels if name not in bound}
         pixels |= {one.name for one in bound.values() if one.is_pixels}
-        plan = Plan(program, frozenset(pixels), max(program.batch, 1))
+        plan = RunPlan(program, frozenset(pixels), max(program.batch, 1))
         plan.before += [fed[port.name].step(port) for port in self.base.inputs if port.name in fed]
         for one in bound.values():
             if not any(one is other for other in placed):

@@ -180,6 +180,6 @@ def _begin(parent: int) -> None:
 
 def _serve(connection: socket.socket) -> None:
     from openrknn.capi.channel import SocketChannel  # here: the server's process does without until it is warm
-    from openrknn.capi.program import Program
+    from openrknn.capi.client import Client
 
-    SocketChannel(Program(), connection).serve()
+    SocketChannel(Client(), connection).serve()

@@ -7,12 +7,12 @@ from typing import Any
 
 from openrknn.capi.attributes import input_attr
 from openrknn.capi.call import CallError, Code
-from openrknn.capi.context import Context
+from openrknn.capi.context import ModelContext
 from openrknn.container.model import Model
 from openrknn.vendor.tables.enums import TensorFormat
 
 
-def graph_of(context: Context, attrs: Sequence[dict[str, Any]]) -> int:
+def graph_of(context: ModelContext, attrs: Sequence[dict[str, Any]]) -> int:
     """The graph whose inputs have these dimensions; of several, one whose other inputs are as they are now."""
     model = context.model
     wanted = {_index(model, place, attr): _dims(attr) for place, attr in enumerate(attrs)}

@@ -31,7 +31,7 @@ _WORD = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LinkPlan:
     """Offsets before any address is known."""
 
     weight_bytes: int
@@ -54,7 +54,7 @@ class Addresses:
 class Image:
     """The bytes to put into device memory."""
 
-    plan: Plan
+    plan: LinkPlan
     weight: bytearray = field(repr=False)
     tasks: tuple[bytes, ...] = field(repr=False)
     """Task records of each graph."""
@@ -67,7 +67,7 @@ class Image:
         return memoryview(self.weight)[start : start + len(graph.commands) * WORD_BYTES].cast("Q")
 
 
-def plan(model: Model) -> Plan:
+def plan(model: Model) -> LinkPlan:
     """Where each constant lies in weight memory, and how large the memories are."""
     offset = 0
     places: list[Mapping[str, int]] = []
@@ -82,7 +82,7 @@ def plan(model: Model) -> Plan:
             names[tensor.name] = offset
             offset = _aligned(offset + len(tensor.data))
         places.append(MappingProxyType(names))
-    return Plan(
+    return LinkPlan(
         weight_bytes=offset,
         weight_offsets=tuple(places),
         internal_bytes=max((sizes.internal_bytes(graph) for graph in model.graphs), default=0),

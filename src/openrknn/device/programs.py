@@ -35,7 +35,7 @@ from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.frozen import FrozenError, Thawed, thaw
 
 if TYPE_CHECKING:
-    from openrknn.npu.machine import Finding, Machine
+    from openrknn.npu.machine import IgnoredNote, Machine
     from openrknn.npu.native import Accelerated
 
 __all__ = ["CACHE", "Programs", "Ready"]
@@ -89,7 +89,7 @@ class Programs:
             self._machine()  # says which chips it knows
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[IgnoredNote, ...]:
         """What the programs so far hold that boards are recorded to ignore."""
         return tuple(self._machine().findings) if self._noted or self._decoder is not None else ()
 
@@ -109,9 +109,9 @@ class Programs:
 
             self._decoder = Machine(self._chip, self._memory, strict=self._strict)
         if self._noted:
-            from openrknn.npu.machine import Finding
+            from openrknn.npu.machine import IgnoredNote
 
-            self._decoder.note([Finding(*noted) for noted in self._noted])
+            self._decoder.note([IgnoredNote(*noted) for noted in self._noted])
             self._noted.clear()
         return self._decoder
 

@@ -19,7 +19,7 @@ from openrknn.monitor import software as monitor
 from openrknn.npu.memory import Buffer
 
 if TYPE_CHECKING:
-    from openrknn.npu.machine import Finding
+    from openrknn.npu.machine import IgnoredNote
 
 __all__ = ["SoftwareBuffer", "SoftwareDevice"]
 
@@ -58,7 +58,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
         return f"software:{self._chip.name}"
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[IgnoredNote, ...]:
         """What the programs so far hold that boards are recorded to ignore; `strict` refuses it."""
         return self._programs.findings
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from openrknn.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from openrknn.npu.machine import Finding, Machine
+    from openrknn.npu.machine import IgnoredNote, Machine
     from openrknn.npu.memory import Buffer, Memory
     from openrknn.npu.state import CoreState
     from openrknn.npu.task import Program, TaskRef
 
-__all__ = ["Buffer", "CoreState", "Finding", "Machine", "Memory", "Program", "TaskRef"]
+__all__ = ["Buffer", "CoreState", "IgnoredNote", "Machine", "Memory", "Program", "TaskRef"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "machine": "Finding Machine",
+        "machine": "IgnoredNote Machine",
         "memory": "Buffer Memory",
         "state": "CoreState",
         "task": "Program TaskRef",

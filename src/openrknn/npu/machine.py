@@ -48,7 +48,7 @@ _CHAINED = {"DPU", "DPU_RDMA", "PPU"}
 _POOLING = {"PPU", "PPU_RDMA"}
 
 
-class Finding(NamedTuple):
+class IgnoredNote(NamedTuple):
     """Something that strict mode refuses and boards are recorded to ignore."""
 
     task: int
@@ -69,10 +69,10 @@ class Machine:
         self.chip = chip
         self.memory = memory
         self.strict = strict
-        self.findings: list[Finding] = []
+        self.findings: list[IgnoredNote] = []
         """What was ignored, as boards do; each thing once."""
         self._found: set[str] = set()
-        self.noted: dict[str, Finding] = {}
+        self.noted: dict[str, IgnoredNote] = {}
         """What the last job that was decoded holds of it, found before or not."""
         self._map = isa.map_for(chip.name)
         self._cores = [Core(self._map) for _ in range(chip.cores)]
@@ -89,7 +89,7 @@ class Machine:
         """Put a core into a state that `save` saw."""
         self._cores[core].restore(state)
 
-    def note(self, findings: Iterable[Finding]) -> None:
+    def note(self, findings: Iterable[IgnoredNote]) -> None:
         """Add what a job holds that was decoded elsewhere; each thing is found once."""
         for finding in findings:
             if finding.text not in self._found:
@@ -294,7 +294,7 @@ class Machine:
             raise error if rule is not None else _with_advice(error)
         text = f"{error.register}: {error.message}"
         if text not in self.noted:
-            self.noted[text] = Finding(task.number, text, rule.run)
+            self.noted[text] = IgnoredNote(task.number, text, rule.run)
             self.note([self.noted[text]])
 
 

@@ -33,7 +33,7 @@ from openrknn.runtime.state import Carried, CarriedProgram
 from openrknn.runtime.times import RunTimes
 
 if TYPE_CHECKING:
-    from openrknn.npu import Finding
+    from openrknn.npu import IgnoredNote
     from openrknn.runtime.inspector import Inspector, Window
     from openrknn.runtime.profile import Profile
     from openrknn.vendor.context.context import Context
@@ -131,7 +131,7 @@ class Session(Runner):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the commands that ran hold and boards are recorded to ignore, each with the run that shows it."""
-        found: tuple[Finding, ...] = getattr(self.device, "findings", ())
+        found: tuple[IgnoredNote, ...] = getattr(self.device, "findings", ())
         return tuple(f"{finding.text} (task {finding.task}; ignored by {finding.run})" for finding in found)
 
     @property

@@ -13,7 +13,7 @@ from openrknn.closing import Closing
 from openrknn.torch.constants import ConstantWatch
 from openrknn.torch.errors import LOG, warn_once
 from openrknn.torch.options import TorchOptions
-from openrknn.torch.program import Program
+from openrknn.torch.program import FlatProgram
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _MOST_CHANGES = 8
@@ -51,7 +51,7 @@ class CompiledGraph(Closing):
         self._constants = list(constants)
         self._examples = examples
         self._seen: list[list[Any]] = []
-        self._programs: dict[tuple[Any, ...], list[tuple[ConstantWatch, Program]]] = {}
+        self._programs: dict[tuple[Any, ...], list[tuple[ConstantWatch, FlatProgram]]] = {}
         self._changes = 0
         self._met: set[tuple[Any, ...]] = set()
         self._lock = threading.RLock()
@@ -90,7 +90,7 @@ class CompiledGraph(Closing):
                     program.forget()
 
     @property
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[FlatProgram]:
         """One for each set of shapes and parameters."""
         return [program for entries in self._programs.values() for _, program in entries]
 
@@ -121,7 +121,7 @@ class CompiledGraph(Closing):
         self._seen.append([one.detach().clone() if isinstance(one, torch.Tensor) else one for one in inputs])
         return True
 
-    def _program(self, inputs: Sequence[Any], *, at_once: bool = False) -> Program | None:
+    def _program(self, inputs: Sequence[Any], *, at_once: bool = False) -> FlatProgram | None:
         mine = [inputs[at] for at in self._constants]
         key = self._key(inputs)
         entries = self._programs.get(key, [])
@@ -174,11 +174,11 @@ class CompiledGraph(Closing):
         constants = set(self._constants)
         return tuple(() if at in constants else _signature(one) for at, one in enumerate(inputs))
 
-    def _compiled(self, inputs: Sequence[Any]) -> Program:
+    def _compiled(self, inputs: Sequence[Any]) -> FlatProgram:
         examples = self._seen if self._seen else self._examples(inputs) if self._examples is not None else []
         fitting = [one for one in examples if _fits(one, inputs)]
         statics = {at: inputs[at].detach() for at in self._constants}
-        program = Program(self.module, inputs, statics, self.options, fitting)
+        program = FlatProgram(self.module, inputs, statics, self.options, fitting)
         self._constants = list(program.bound)  # what the graph itself writes to is no constant
         watch = ConstantWatch([inputs[at] for at in self._constants], self.options)
         if program.is_eager:

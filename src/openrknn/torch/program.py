@@ -29,7 +29,7 @@ class Share:
     parted: Any = None
 
 
-class Program(Closing):
+class FlatProgram(Closing):
     """Takes and returns flat lists of tensors."""
 
     def __init__(

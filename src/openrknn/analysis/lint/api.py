@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from openrknn.analysis.explain import describe
 from openrknn.analysis.lint.catalogue import RULES
-from openrknn.analysis.lint.context import Context
+from openrknn.analysis.lint.context import LintContext
 from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint.program import Decoded, decode
 from openrknn.container.check import problems
@@ -39,7 +39,7 @@ def lint_decoded(model: Model, decoded: Decoded | None, *, run: bool = False) ->
     """`lint_commands` of a file that is not damaged; `decoded`: its first graph, None where it cannot be decoded."""
     found: list[Finding] = []
     for graph in model.graphs[:1]:
-        context = Context(model, graph, decoded, run)
+        context = LintContext(model, graph, decoded, run)
         for rule in RULES:
             found += _shortened(rule.findings(context))
     return _sorted(found)

@@ -21,7 +21,7 @@ _LARGEST_BYTES = 1 << 28
 
 
 @dataclass
-class Context:
+class LintContext:
     """One graph of a model. `decoded` is None where its commands cannot be followed."""
 
     model: Model
@@ -102,9 +102,9 @@ class Rule:
     change: str
     evidence: str
     """A file in which it really happens."""
-    check: Callable[[Context], Iterable[Found]]
+    check: Callable[[LintContext], Iterable[Found]]
 
-    def findings(self, context: Context) -> Iterator[Finding]:
+    def findings(self, context: LintContext) -> Iterator[Finding]:
         """What `check` finds, as lint says it."""
         for where, what, why, severity, change in self.check(context):
             yield Finding(self.code, severity or self.severity, where, what, why, change or self.change)

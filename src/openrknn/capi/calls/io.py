@@ -7,21 +7,19 @@ from typing import Any
 
 from openrknn.capi.async_runs import wait_for_fence
 from openrknn.capi.call import OK, Call, CallError, Code, Reply
-from openrknn.capi.context import Context
+from openrknn.capi.client import Client
+from openrknn.capi.context import ModelContext
 from openrknn.capi.frames import Frame, output_type
 from openrknn.capi.handlers import answers
 from openrknn.capi.memory import Memory
-from openrknn.capi.program import Program
 from openrknn.capi.wire import Operation
 from openrknn.vendor.tables.enums import InitFlag
 
-__all__: list[str] = []
-
 
 @answers(Operation.INPUTS_SET)
-def inputs_set(program: Program, call: Call) -> Reply:
+def inputs_set(program: Client, call: Call) -> Reply:
     """`rknn_inputs_set`: each input is a piece of the staging memory."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     entries = _structs(program, call, "rknn_input")
     with context.settled():
         context.check_ready()
@@ -40,11 +38,11 @@ def inputs_set(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.RUN)
-def run(program: Program, call: Call) -> Reply:
+def run(program: Client, call: Call) -> Reply:
     """`rknn_run`."""
     context = program.contexts.get(call.context)
-    if not isinstance(context, Context):
-        context = program.context(call, Context)
+    if not isinstance(context, ModelContext):
+        context = program.context(call, ModelContext)
     context.under_way = call
     try:
         if call.payload or call.descriptors or context.is_asynchronous:
@@ -56,15 +54,15 @@ def run(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.WAIT)
-def wait(program: Program, call: Call) -> Reply:
+def wait(program: Client, call: Call) -> Reply:
     """`rknn_wait`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     extend = _extend(program, call)
     context.wait(extend["timeout_ms"])
     return _extended(program, extend, context.runs)
 
 
-def _run_extended(program: Program, context: Context, call: Call) -> Reply:
+def _run_extended(program: Client, context: ModelContext, call: Call) -> Reply:
     """With an `rknn_run_extend`, or in a context that does not wait."""
     extend = _extend(program, call)
     if context.flags & InitFlag.FENCE_OUT_OUTSIDE:
@@ -82,20 +80,20 @@ def _run_extended(program: Program, context: Context, call: Call) -> Reply:
     return _extended(program, extend, context.runs) if call.payload else OK
 
 
-def _extend(program: Program, call: Call) -> dict[str, Any]:
+def _extend(program: Client, call: Call) -> dict[str, Any]:
     if call.payload:
         return program.codec.decode("rknn_run_extend", call.payload)
     return {"frame_id": 0, "non_block": 0, "timeout_ms": 0, "fence_fd": -1}
 
 
-def _extended(program: Program, extend: dict[str, Any], number: int) -> Reply:
+def _extended(program: Client, extend: dict[str, Any], number: int) -> Reply:
     return Reply(payload=program.codec.encode("rknn_run_extend", {**extend, "frame_id": number}))
 
 
 @answers(Operation.OUTPUTS_GET)
-def outputs_get(program: Program, call: Call) -> Reply:
+def outputs_get(program: Client, call: Call) -> Reply:
     """`rknn_outputs_get`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     entries = _structs(program, call, "rknn_output")
     with context.lock if context.is_asynchronous else context.finished():
         context.check_ready()
@@ -122,15 +120,15 @@ def outputs_get(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.SET_IO_MEM)
-def set_io_mem(program: Program, call: Call) -> Reply:
+def set_io_mem(program: Client, call: Call) -> Reply:
     """`rknn_set_io_mem`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     attr = program.codec.decode("rknn_tensor_attr", call.payload)
     context.bind(program.memory(call).piece(call.a, call.b), attr)
     return OK
 
 
-def _structs(program: Program, call: Call, name: str) -> list[dict[str, Any]]:
+def _structs(program: Client, call: Call, name: str) -> list[dict[str, Any]]:
     if call.a < 0 or call.a * program.codec.size(name) != len(call.payload):
         raise CallError(Code.PARAM_INVALID, f"{call.a} structs {name} do not have {len(call.payload)} bytes")
     return program.codec.decode_array(name, call.payload, call.a)

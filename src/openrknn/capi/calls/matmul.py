@@ -9,30 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.capi.call import OK, Call, Reply
+from openrknn.capi.client import Client
 from openrknn.capi.handlers import answers
 from openrknn.capi.matmul import MatmulContext, matmul_chip
 from openrknn.capi.matmul_attributes import Shape, Spec, b_to_native, invalid
 from openrknn.capi.memory import file_of
-from openrknn.capi.program import Program
 from openrknn.capi.structs import Values
 from openrknn.capi.wire import LARGEST_PACKET, Operation
 from openrknn.vendor.tables.enums import MatmulLayout
-
-__all__: list[str] = []
 
 _MOST_SHAPES = 128
 _FEWEST = {"B_layout": int(MatmulLayout.NATIVE), "AC_layout": 0}
 
 
 @answers(Operation.MATMUL_CREATE)
-def create(program: Program, call: Call) -> Reply:
+def create(program: Client, call: Call) -> Reply:
     """rknn_matmul_create."""
     info = program.codec.decode("rknn_matmul_info", call.payload)
     return _created(program, info, [Shape(info["M"], info["K"], info["N"])], is_dynamic=False)
 
 
 @answers(Operation.MATMUL_CREATE_DYNAMIC_SHAPE)
-def create_dynamic(program: Program, call: Call) -> Reply:
+def create_dynamic(program: Client, call: Call) -> Reply:
     """rknn_matmul_create_dynamic_shape: M, K and N of the info do not count."""
     if not 0 < call.a <= _MOST_SHAPES:
         raise invalid(f"shape_num is {call.a}, not a number from 1 to {_MOST_SHAPES}")
@@ -43,7 +41,7 @@ def create_dynamic(program: Program, call: Call) -> Reply:
     return _created(program, info, [Shape(one["M"], one["K"], one["N"]) for one in given], is_dynamic=True)
 
 
-def _created(program: Program, info: Values, shapes: list[Shape], *, is_dynamic: bool) -> Reply:
+def _created(program: Client, info: Values, shapes: list[Shape], *, is_dynamic: bool) -> Reply:
     spec = Spec.of(info, matmul_chip())
     for shape in shapes:
         spec.check_shape(shape)
@@ -58,7 +56,7 @@ def _created(program: Program, info: Values, shapes: list[Shape], *, is_dynamic:
 
 
 @answers(Operation.MATMUL_SET_IO_MEM)
-def set_io_mem(program: Program, call: Call) -> Reply:
+def set_io_mem(program: Client, call: Call) -> Reply:
     """rknn_matmul_set_io_mem."""
     attributes = program.codec.decode("rknn_matmul_tensor_attr", call.payload)
     program.context(call, MatmulContext).bind(attributes, program.memory(call), call.a, call.b)
@@ -66,14 +64,14 @@ def set_io_mem(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.MATMUL_SET_CORE_MASK)
-def set_core_mask(program: Program, call: Call) -> Reply:
+def set_core_mask(program: Client, call: Call) -> Reply:
     """rknn_matmul_set_core_mask."""
     program.context(call, MatmulContext).set_core_mask(call.a)
     return OK
 
 
 @answers(Operation.MATMUL_SET_QUANT_PARAMS)
-def set_quant_params(program: Program, call: Call) -> Reply:
+def set_quant_params(program: Client, call: Call) -> Reply:
     """rknn_matmul_set_quant_params."""
     context = program.context(call, MatmulContext)
     name = program.codec.decode("rknn_quant_params", call.payload)["name"]
@@ -86,7 +84,7 @@ def set_quant_params(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.MATMUL_GET_QUANT_PARAMS)
-def get_quant_params(program: Program, call: Call) -> Reply:
+def get_quant_params(program: Client, call: Call) -> Reply:
     """rknn_matmul_get_quant_params: the parameters as they were set, and in `scale` the one that B has as a whole."""
     context = program.context(call, MatmulContext)
     values = program.codec.decode("rknn_quant_params", call.payload)
@@ -106,7 +104,7 @@ def get_quant_params(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.MATMUL_SET_DYNAMIC_SHAPE)
-def set_dynamic_shape(program: Program, call: Call) -> Reply:
+def set_dynamic_shape(program: Client, call: Call) -> Reply:
     """rknn_matmul_set_dynamic_shape."""
     given = program.codec.decode("rknn_matmul_shape", call.payload)
     program.context(call, MatmulContext).set_shape(Shape(given["M"], given["K"], given["N"]))
@@ -114,14 +112,14 @@ def set_dynamic_shape(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.MATMUL_RUN)
-def run(program: Program, call: Call) -> Reply:
+def run(program: Client, call: Call) -> Reply:
     """rknn_matmul_run."""
     program.context(call, MatmulContext).run()
     return OK
 
 
 @answers(Operation.MATMUL_DESTROY)
-def destroy(program: Program, call: Call) -> Reply:
+def destroy(program: Client, call: Call) -> Reply:
     """rknn_matmul_destroy."""
     context = program.context(call, MatmulContext)
     del program.contexts[call.context]
@@ -130,7 +128,7 @@ def destroy(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.B_TO_NATIVE)
-def to_native(program: Program, call: Call) -> Reply:
+def to_native(program: Client, call: Call) -> Reply:
     """rknn_B_normal_layout_to_native_layout."""
     chip = matmul_chip()
     if len(call.payload) >= program.codec.size("rknn_matmul_info"):

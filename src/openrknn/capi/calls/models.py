@@ -7,10 +7,10 @@ import os
 import stat
 
 from openrknn.capi.call import OK, Call, CallError, Code, Reply
-from openrknn.capi.context import Context
+from openrknn.capi.client import Client
+from openrknn.capi.context import ModelContext
 from openrknn.capi.handlers import answers
 from openrknn.capi.initialize import open_context
-from openrknn.capi.program import Program
 from openrknn.capi.shapes import graph_of
 from openrknn.capi.sizes import internal_bytes, weight_bytes
 from openrknn.capi.wire import Operation
@@ -19,11 +19,9 @@ from openrknn.container.model import Model
 from openrknn.runtime.options import core_count
 from openrknn.vendor.tables.enums import CoreMask, InitFlag
 
-__all__: list[str] = []
-
 
 @answers(Operation.INIT)
-def init(program: Program, call: Call) -> Reply:
+def init(program: Client, call: Call) -> Reply:
     """`rknn_init`."""
     extend = program.codec.decode("rknn_init_extend", call.payload) if call.payload else {}
     context = open_context(program, _model(call), call.a, extend)
@@ -32,17 +30,17 @@ def init(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.DUP_CONTEXT)
-def dup_context(program: Program, call: Call) -> Reply:
+def dup_context(program: Client, call: Call) -> Reply:
     """`rknn_dup_context`."""
-    return Reply(value=program.add_context(program.context(call, Context).duplicate()))
+    return Reply(value=program.add_context(program.context(call, ModelContext).duplicate()))
 
 
 @answers(Operation.DESTROY)
-def destroy(program: Program, call: Call) -> Reply:
+def destroy(program: Client, call: Call) -> Reply:
     """`rknn_destroy`; as in the vendor's runtime 1.5.2 it ends contexts of rknn_matmul_create, too."""
     context = program.any_context(call)
     program.contexts.pop(call.context, None)
-    if isinstance(context, Context):
+    if isinstance(context, ModelContext):
         context.under_way = call
     context.close()
     del context
@@ -51,9 +49,9 @@ def destroy(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.SET_CORE_MASK)
-def set_core_mask(program: Program, call: Call) -> Reply:
+def set_core_mask(program: Client, call: Call) -> Reply:
     """`rknn_set_core_mask`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     chip = context.model.chip
     wanted = (1 << chip.cores) - 1 if call.a == CoreMask.ALL else call.a
     if call.a not in set(CoreMask) or call.a < 0 or wanted >> chip.cores or chip.cores == 1:
@@ -66,18 +64,18 @@ def set_core_mask(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.SET_BATCH_CORE_NUM)
-def set_batch_core_num(program: Program, call: Call) -> Reply:
+def set_batch_core_num(program: Client, call: Call) -> Reply:
     """`rknn_set_batch_core_num`. The items of a batch follow each other here, so it changes no more than the speed."""
-    chip = program.context(call, Context).model.chip
+    chip = program.context(call, ModelContext).model.chip
     if not 1 <= call.a <= chip.cores or chip.cores == 1:
         raise CallError(Code.FAIL, f"{chip.title} has {chip.cores} core(s); {call.a} for a batch is not possible")
     return OK
 
 
 @answers(Operation.SET_INPUT_SHAPES)
-def set_input_shapes(program: Program, call: Call) -> Reply:
+def set_input_shapes(program: Client, call: Call) -> Reply:
     """`rknn_set_input_shapes`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     count = len(context.model.graphs[0].inputs)
     _check_dynamic(context)
     if call.a != count or call.a * program.codec.size("rknn_tensor_attr") != len(call.payload):
@@ -87,18 +85,18 @@ def set_input_shapes(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.SET_INPUT_SHAPE)
-def set_input_shape(program: Program, call: Call) -> Reply:
+def set_input_shape(program: Client, call: Call) -> Reply:
     """`rknn_set_input_shape` of 1.5.0: one input; the others keep their shapes, or follow if they cannot."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     _check_dynamic(context)
     context.choose_graph(graph_of(context, [program.codec.decode("rknn_tensor_attr", call.payload)]))
     return OK
 
 
 @answers(Operation.SET_WEIGHT_MEM)
-def set_weight_mem(program: Program, call: Call) -> Reply:
+def set_weight_mem(program: Client, call: Call) -> Reply:
     """`rknn_set_weight_mem`."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     if not context.flags & InitFlag.MEM_ALLOC_OUTSIDE:
         raise CallError(Code.PARAM_INVALID, "weights in memory of the program need RKNN_FLAG_MEM_ALLOC_OUTSIDE")
     region = program.memory(call).region(call.a, call.b, weight_bytes(context.model))
@@ -107,15 +105,15 @@ def set_weight_mem(program: Program, call: Call) -> Reply:
 
 
 @answers(Operation.SET_INTERNAL_MEM)
-def set_internal_mem(program: Program, call: Call) -> Reply:
+def set_internal_mem(program: Client, call: Call) -> Reply:
     """`rknn_set_internal_mem`; runtime 1.5.2 takes it from any context."""
-    context = program.context(call, Context)
+    context = program.context(call, ModelContext)
     region = program.memory(call).region(call.a, call.b, internal_bytes(context.model))
     context.use_memory("internal", region)
     return OK
 
 
-def _check_dynamic(context: Context) -> None:
+def _check_dynamic(context: ModelContext) -> None:
     if not context.is_dynamic:
         raise CallError(
             Code.MODEL_INVALID, "the model has one shape; it has to be built with dynamic_input to take others"

@@ -8,8 +8,8 @@ import threading
 
 from openrknn.capi.call import OK, Call, CallError, Code, Reply
 from openrknn.capi.channel import SocketChannel
+from openrknn.capi.client import Client
 from openrknn.capi.handlers import answers
-from openrknn.capi.program import Program
 from openrknn.capi.structs import Codec
 from openrknn.capi.wire import WIRE_VERSION, Operation
 from openrknn.compute import native
@@ -17,14 +17,12 @@ from openrknn.device.automatic import DEVICE_VARIABLE
 from openrknn.vendor.tables.layouts import LP64
 from openrknn.vendor.tables.versions import Version
 
-__all__: list[str] = []
-
 _PREFIXES = ("OPENRKNN_", "RKNN_")
 _ILP32 = 4
 
 
 @answers(Operation.HELLO)
-def hello(program: Program, call: Call) -> Reply:
+def hello(program: Client, call: Call) -> Reply:
     """How its structs are laid out, and its environment instead of the one that the engine was started in."""
     if call.d != WIRE_VERSION:
         raise CallError(Code.FAIL, f"the library speaks protocol {call.d:#x}, the engine {WIRE_VERSION:#x}")
@@ -48,7 +46,7 @@ def _means_us(name: str, value: str) -> bool:
 
 
 @answers(Operation.CHANNEL)
-def channel(program: Program, call: Call) -> Reply:
+def channel(program: Client, call: Call) -> Reply:
     """One more socket, with a thread of its own."""
     connection = socket.socket(fileno=call.take())
     served = SocketChannel(program, connection)

@@ -14,7 +14,7 @@ from openrknn.compute.native import Kernels
 from openrknn.errors import ExecutionError
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer, Memory
-from openrknn.npu.native.context import Context
+from openrknn.npu.native.context import KernelContext
 from openrknn.npu.native.frozen import Frozen, freeze
 from openrknn.npu.native.places import Places
 from openrknn.npu.native.reading import RefusedError
@@ -94,7 +94,7 @@ def accelerate(
     result = Accelerated(program, memory, chosen if library is not None else None)
     if library is None or chosen is None:
         return result
-    context = Context(library, chosen)
+    context = KernelContext(library, chosen)
     used: dict[int, Buffer] = {}
     written = [extent for step in program.steps for extent in _written(step)]
     structures: list[tuple[StepStructure, list[object]] | None] = []

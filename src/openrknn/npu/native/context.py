@@ -16,7 +16,7 @@ from openrknn.npu.native.reading import Reading, RefusedError
 INT8_MAGNITUDE = 128
 
 
-class Context:
+class KernelContext:
     """What the steps of one program share: the library, tables, packed weights."""
 
     def __init__(self, library: ctypes.CDLL, kernels: Kernels) -> None:

@@ -15,7 +15,7 @@ from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces
 from openrknn.npu.memory import Bytes
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, Context, choose_stages
+from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
@@ -27,7 +27,7 @@ _PICTURE_CHANNELS = 4
 _CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
 
 
-def convolution(reading: Reading[Convolution], places: Places, context: Context) -> StepStructure:
+def convolution(reading: Reading[Convolution], places: Places, context: KernelContext) -> StepStructure:
     """The structure of a convolution; RefusedError where no kernel fits."""
     step = reading.step
     source, config = step.source, step.dpu
@@ -154,7 +154,7 @@ def _weights(
     result: structures.Convolution,
     step: Convolution,
     places: Places,
-    context: Context,
+    context: KernelContext,
     corrections: npt.NDArray[np.int64],
     *,
     values: npt.NDArray[np.int8] | None,

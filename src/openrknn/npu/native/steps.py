@@ -20,7 +20,7 @@ from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.blocks.dpu import write as dpu_write
 from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, Context, choose_stages
+from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
 from openrknn.npu.native.convolutions import convolution
 from openrknn.npu.native.places import Places, Span, refuse_overlap
 from openrknn.npu.native.program import HALF_BYTES, Task, describe
@@ -49,7 +49,7 @@ _COUNTERS = (
 _PACKS = ("packed_bytes", "packed_run_bytes", "spread_run_bytes", "packed_limit_bytes")
 
 
-def build(step: Step, places: Places, context: Context) -> StepStructure:
+def build(step: Step, places: Places, context: KernelContext) -> StepStructure:
     """The structure of a step; RefusedError where no kernel fits."""
     builder: Callable[..., StepStructure] | None = _BUILDERS.get(type(step))
     if builder is None:
@@ -150,7 +150,7 @@ def _read_first(structure: StepStructure, overlap: Span, places: Places) -> None
 # ---------------------------------------------------------------------------------------------------- without one
 
 
-def _flying(reading: Reading[Flying], places: Places, context: Context) -> StepStructure:
+def _flying(reading: Reading[Flying], places: Places, context: KernelContext) -> StepStructure:
     step = reading.step
     config, reader = step.dpu, step.reader
     walk = config.write
@@ -193,7 +193,7 @@ def _flying(reading: Reading[Flying], places: Places, context: Context) -> StepS
     return result
 
 
-def _flying_halves(reading: Reading[Flying], places: Places, context: Context) -> StepStructure:
+def _flying_halves(reading: Reading[Flying], places: Places, context: KernelContext) -> StepStructure:
     """Integers in atoms of 8 bytes."""
     config, reader = reading.step.dpu, reading.step.reader
     walk = config.write
@@ -321,7 +321,7 @@ def _reduction(step: Flying, cube: structures.Cube, places: Places) -> StepStruc
     )
 
 
-def _pooling(reading: Reading[Pooling], places: Places, context: Context) -> StepStructure:
+def _pooling(reading: Reading[Pooling], places: Places, context: KernelContext) -> StepStructure:
     config = reading.step.config
     ignore(config, "pad_right", "pad_bottom")
     if config.atom_bytes != ATOM_BYTES:

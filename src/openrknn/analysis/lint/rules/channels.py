@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from openrknn.analysis.lint.context import Context, Found, Rule, place
+from openrknn.analysis.lint.context import Found, LintContext, Rule, place
 from openrknn.analysis.lint.finding import Severity
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.parts import Kind
@@ -32,7 +32,7 @@ class _Count(NamedTuple):
     channels: int
 
 
-def _constant_channels(context: Context) -> Iterator[Found]:
+def _constant_channels(context: LintContext) -> Iterator[Found]:
     if context.decoded is None:
         return
     counts = [count for work in context.works if (count := _count(context.decoded, work)) is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from openrknn.analysis.dependence import constant_outputs, fixed_inputs, random_arrays
 from openrknn.analysis.io_reports import calibrated_range
-from openrknn.analysis.lint.context import Context, Found, Rule, place
+from openrknn.analysis.lint.context import Found, LintContext, Rule, place
 from openrknn.analysis.lint.finding import Severity, Where
 from openrknn.analysis.lint.program import Work
 from openrknn.analysis.lint.rules.memory import is_picture
@@ -19,7 +19,7 @@ from openrknn.runtime.options import budget_for
 _LARGE_BYTES = 256 * 1024
 
 
-def _input_rearranged(context: Context) -> Iterator[Found]:
+def _input_rearranged(context: LintContext) -> Iterator[Found]:
     for index in context.graph.inputs:
         tensor = context.graph.tensors[index]
         if tensor.layout is not Layout.NC1HWC2 or is_picture(tensor, context.model.chip.atom_bytes):
@@ -53,7 +53,7 @@ def _expected(std: tuple[float, ...]) -> float:
     return max(_PIXEL / abs(value) for value in std if value)
 
 
-def _normalised_twice(context: Context) -> Iterator[Found]:
+def _normalised_twice(context: LintContext) -> Iterator[Found]:
     graph = context.graph
     for index, norm in zip(graph.inputs, graph.normalizations, strict=False):
         tensor = graph.tensors[index]
@@ -91,7 +91,7 @@ _MOST_WORK = 10**11
 _INPUTS = "noise, a black picture, a white one and a gradient"
 
 
-def _input_ignored(context: Context) -> Iterator[Found]:
+def _input_ignored(context: LintContext) -> Iterator[Found]:
     if not context.runs:
         return
     from openrknn.runtime.session import Session  # here: the other rules need no session
@@ -156,7 +156,7 @@ INPUT_IGNORED = Rule(
 )
 
 
-def _cpu_island(context: Context) -> Iterator[Found]:
+def _cpu_island(context: LintContext) -> Iterator[Found]:
     works = context.works
     busy = [number for number, work in enumerate(works) if work.on_npu]
     if not busy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openrknn.analysis.lint.context import Context, Found, Rule, place
+from openrknn.analysis.lint.context import Found, LintContext, Rule, place
 from openrknn.analysis.lint.finding import Severity, Where
 from openrknn.analysis.lint.history import NOBODY, History, is_scratch
 from openrknn.analysis.lint.program import Decoded, Work
@@ -33,7 +33,7 @@ def _is_wrong(access: Access, tensor: Tensor, atom_bytes: int) -> bool:
     return reads_atoms and rows * columns > 1 and access.steps[2] == atom_bytes and is_picture(tensor, atom_bytes)
 
 
-def _layout_mismatch(context: Context) -> Iterator[Found]:
+def _layout_mismatch(context: LintContext) -> Iterator[Found]:
     decoded, atom = context.decoded, context.model.chip.atom_bytes
     if decoded is None:
         return
@@ -73,7 +73,7 @@ _LOOPS = ("GRU", "LSTM", "RNN")
 """The runtime feeds the tasks of recurrent layers row by row, at addresses that it makes up itself."""
 
 
-def _never_written(context: Context) -> Iterator[Found]:
+def _never_written(context: LintContext) -> Iterator[Found]:
     history = context.history
     if history is None or any(word in operator.type for operator in context.operators for word in _LOOPS):
         return
@@ -116,7 +116,7 @@ NEVER_WRITTEN = Rule(
 )
 
 
-def _overwritten(context: Context) -> Iterator[Found]:
+def _overwritten(context: LintContext) -> Iterator[Found]:
     types = {operator.index + 1: f"#{operator.index} {operator.type}" for operator in context.operators}
     told = set()
     for seen in context.reads:
@@ -179,7 +179,7 @@ def _surplus(decoded: Decoded, work: Work, access: Access) -> tuple[int, Tensor 
     return max(access.end - decoded.places[tensor.name] - tensor.size_bytes - _SLACK_BYTES, 0), tensor
 
 
-def _out_of_bounds(context: Context) -> Iterator[Found]:
+def _out_of_bounds(context: LintContext) -> Iterator[Found]:
     decoded, atom = context.decoded, context.model.chip.atom_bytes
     if decoded is None or context.model.format_version == _MINI_FORMAT:
         return

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from openrknn.analysis.lint.context import Context, Found, Rule, place, scale_of
+from openrknn.analysis.lint.context import Found, LintContext, Rule, place, scale_of
 from openrknn.analysis.lint.finding import Severity
 from openrknn.analysis.lint.program import Decoded, Work
 from openrknn.container.parts import Tensor
@@ -29,7 +29,7 @@ _COMPUTES = re.compile(r"^(Conv|Add|Sub|Mul|Max|Min)")
 _SCALED = re.compile(r"^(Add|Sub|Max|Min)(Relu)?$")
 
 
-def _multiplier_overflow(context: Context) -> Iterator[Found]:
+def _multiplier_overflow(context: LintContext) -> Iterator[Found]:
     if context.decoded is None:
         return
     told = set()

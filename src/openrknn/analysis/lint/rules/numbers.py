@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from openrknn.analysis.lint.context import Context, Found, Rule, limits_of, place, scale_of
+from openrknn.analysis.lint.context import Found, LintContext, Rule, limits_of, place, scale_of
 from openrknn.analysis.lint.finding import Severity, Where
 from openrknn.container.model import Operator
 from openrknn.container.parts import DataType, Kind, Tensor
@@ -18,7 +18,7 @@ _KINDS = {Kind.WEIGHT, Kind.CPU_CONSTANT}
 _LARGEST = 65504
 
 
-def _not_finite(context: Context) -> Iterator[Found]:
+def _not_finite(context: LintContext) -> Iterator[Found]:
     users = {tensor.name: operator for operator in context.operators for tensor in operator.inputs}
     for tensor in context.graph.tensors:
         operator = users.get(tensor.name)
@@ -67,7 +67,7 @@ _LEVELS = 255
 _COARSE = 8
 
 
-def _lost_in_sum(context: Context) -> Iterator[Found]:
+def _lost_in_sum(context: LintContext) -> Iterator[Found]:
     for operator in context.operators:
         if not _SUM.match(operator.type) or len(operator.outputs) != 1:
             continue
@@ -118,7 +118,7 @@ _NEVER_POSITIVE = ("Log", "Neg", "ReduceMin")
 _WHY = "detectors and classifiers take what is above 50 %: this one finds nothing, and no error says so"
 
 
-def _cannot_decide(context: Context) -> Iterator[Found]:
+def _cannot_decide(context: LintContext) -> Iterator[Found]:
     for tensor in context.outputs:
         limits = limits_of(tensor)
         if limits is None:
@@ -152,7 +152,7 @@ def _all_are(sources: list[Operator], word: str) -> bool:
     return bool(sources) and all(word in source.type and "Hard" not in source.type for source in sources)
 
 
-def _sources(context: Context, tensor: Tensor) -> Iterator[Operator]:
+def _sources(context: LintContext, tensor: Tensor) -> Iterator[Operator]:
     """The operators that compute a tensor, through those that only move data."""
     waiting, seen = [tensor], {tensor.name}
     while waiting:
@@ -182,7 +182,7 @@ CANNOT_DECIDE = Rule(
 )
 
 
-def _operand_format(context: Context) -> Iterator[Found]:
+def _operand_format(context: LintContext) -> Iterator[Found]:
     decoded = context.decoded
     if decoded is None:
         return

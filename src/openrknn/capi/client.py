@@ -26,7 +26,7 @@ class Closable(Protocol):
 _T = TypeVar("_T", bound=Closable)
 
 
-class Program:
+class Client:
     """What one program has: contexts of models and of matrix products, and memory."""
 
     def __init__(self, codec: Codec | None = None) -> None:
