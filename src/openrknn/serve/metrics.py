@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import accumulate
 from typing import TypeVar
 
@@ -12,8 +13,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from openrknn.monitor import Npu
-from openrknn.monitor.merge import merged
 from openrknn.serve.npu_load import NpuLoad
 from openrknn.serve.plane.describe import version
 from openrknn.serve.plane.plane import Plane
@@ -71,10 +70,7 @@ def registry(plane: Plane) -> CollectorRegistry:
     """What one server has to tell."""
     made = CollectorRegistry()
     ProcessCollector(namespace="openrknn", registry=made)
-    made.register(_Models(plane))
-    made.register(_Voices(plane))
-    made.register(_Sources(plane))
-    made.register(_Npus(NpuLoad(plane)))
+    made.register(_Metrics(plane))
     return made
 
 
@@ -84,116 +80,87 @@ def render(made: CollectorRegistry, accepted: str) -> tuple[bytes, str]:
     return encoder(made), kind
 
 
-class _Models(Collector):
+class _Metrics(Collector):
     """Read when somebody asks; counting is the data plane's work."""
 
     def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+        self._plane, self._watch = plane, NpuLoad(plane)
 
     def describe(self) -> Iterable[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        plane = self._plane
-        yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version()}, 1)
-        yield _gauge("openrknn_ready", "Whether this server should get requests", {}, not plane.ready_problem())
-        yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
-        served = [((one.name, one.version), one) for one in plane.repository.served()]
-        about = GaugeMetricFamily(
-            "openrknn_model_info", "Always 1; the labels say what the model is", labels=(*_MODEL, "platform")
-        )
-        for labels, one in served:
-            about.add_metric((*labels, one.card.platform), 1)
-        yield about
-        yield _outcomes("openrknn_requests", "Requests by outcome", _MODEL, served)
-        yield from _families(CounterMetricFamily, _COUNTERS, _MODEL, served)
-        yield from _families(GaugeMetricFamily, _GAUGES, _MODEL, served)
-        for stage, text in _HISTOGRAMS.items():
-            name = "openrknn_request_seconds" if stage == "total" else f"openrknn_{stage}_seconds"
-            histogram = HistogramMetricFamily(name, f"{text}, in seconds", labels=_MODEL)
-            for labels, one in served:
-                histogram.add_metric(labels, _buckets(one.stats.stages[stage]), one.stats.stages[stage].sum)
-            yield histogram
+        for part in (_models, _voices, _sources):
+            yield from part(self._plane)
+        yield from _npus(self._watch)
 
 
-class _Voices(Collector):
-    """What was heard and said."""
-
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-
-    def describe(self) -> Iterable[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        voices = [((one.name, one.kind), one) for one in self._plane.voices.all()]
-        yield _outcomes("openrknn_voice_requests", "By outcome", _VOICE, voices)
-        yield from _families(CounterMetricFamily, _VOICE_COUNTERS, _VOICE, voices)
-        yield from _families(GaugeMetricFamily, _VOICE_GAUGES, _VOICE, voices)
-
-
-class _Sources(Collector):
-    """Models from the network."""
-
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-
-    def describe(self) -> Iterable[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        remote = self._plane.repository.sources.remote
-        if not remote:
-            return
-        errors = CounterMetricFamily("openrknn_source_errors", "What went wrong", labels=["source", "reason"])
-        when = GaugeMetricFamily(
-            "openrknn_source_last_success_seconds", "When a source could last be read, since 1970", labels=["source"]
-        )
-        for one in remote:
-            when.add_metric([one.address.text], one.last_success)
-            for reason, count in sorted(one.errors.items()):
-                errors.add_metric([one.address.text, reason], count)
-        yield errors
-        yield when
-
-
-class _Npus(Collector):
-    """Load, clock, memory and temperature."""
-
-    def __init__(self, watch: NpuLoad) -> None:
-        self._watch = watch
-
-    def describe(self) -> Iterable[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        load = GaugeMetricFamily("openrknn_npu_load_ratio", "0 to 1, per core", labels=("npu", "core"))
-        clock = GaugeMetricFamily("openrknn_npu_clock_hertz", "Now", labels=("npu",))
-        memory = GaugeMetricFamily("openrknn_npu_memory_bytes", "By kind", labels=("npu", "kind"))
-        heat = GaugeMetricFamily("openrknn_npu_temperature_celsius", "By thermal zone", labels=("npu", "zone"))
-        for npu in merged(self._watch.npus(), lambda npu: npu.name):
-            for core in npu.cores:
-                if core.load_percent is not None:
-                    load.add_metric((npu.name, str(core.number)), core.load_percent / 100)
-            if npu.clock.hz is not None:
-                clock.add_metric((npu.name,), npu.clock.hz)
-            for kind, value in _memory(npu):
-                memory.add_metric((npu.name, kind), value)
-            for zone in npu.temperatures:
-                heat.add_metric((npu.name, zone.zone), zone.celsius)
-        yield from (load, clock, memory, heat)
-
-
-def _memory(npu: Npu) -> Iterator[tuple[str, int]]:
-    memory = npu.memory
-    rows = (
-        ("used", memory.used_bytes),
-        ("sram_used", memory.sram_used_bytes),
-        ("sram_total", memory.sram_total_bytes),
-        ("cma_free", memory.cma_free_bytes),
-        ("cma_total", memory.cma_total_bytes),
+def _models(plane: Plane) -> Iterator[Metric]:
+    """The server and its models."""
+    yield _gauge("openrknn_build_info", "Always 1; the label is what matters", {"version": version()}, 1)
+    yield _gauge("openrknn_ready", "Whether this server should get requests", {}, not plane.ready_problem())
+    yield _gauge("openrknn_requests_under_way", "Accepted and not answered yet", {}, plane.under_way)
+    served = [((one.name, one.version), one) for one in plane.repository.served()]
+    about = GaugeMetricFamily(
+        "openrknn_model_info", "Always 1; the labels say what the model is", labels=(*_MODEL, "platform")
     )
-    yield from ((kind, value) for kind, value in rows if value is not None)
+    for labels, one in served:
+        about.add_metric((*labels, one.card.platform), 1)
+    yield about
+    yield _outcomes("openrknn_requests", "Requests by outcome", _MODEL, served)
+    yield from _families(CounterMetricFamily, _COUNTERS, _MODEL, served)
+    yield from _families(GaugeMetricFamily, _GAUGES, _MODEL, served)
+    for stage, text in _HISTOGRAMS.items():
+        name = "openrknn_request_seconds" if stage == "total" else f"openrknn_{stage}_seconds"
+        histogram = HistogramMetricFamily(name, f"{text}, in seconds", labels=_MODEL)
+        for labels, one in served:
+            histogram.add_metric(labels, _buckets(one.stats.stages[stage]), one.stats.stages[stage].sum)
+        yield histogram
+
+
+def _voices(plane: Plane) -> Iterator[Metric]:
+    """What was heard and said."""
+    voices = [((one.name, one.kind), one) for one in plane.voices.all()]
+    yield _outcomes("openrknn_voice_requests", "By outcome", _VOICE, voices)
+    yield from _families(CounterMetricFamily, _VOICE_COUNTERS, _VOICE, voices)
+    yield from _families(GaugeMetricFamily, _VOICE_GAUGES, _VOICE, voices)
+
+
+def _sources(plane: Plane) -> Iterator[Metric]:
+    """Models from the network."""
+    remote = plane.repository.sources.remote
+    if not remote:
+        return
+    errors = CounterMetricFamily("openrknn_source_errors", "What went wrong", labels=["source", "reason"])
+    when = GaugeMetricFamily(
+        "openrknn_source_last_success_seconds", "When a source could last be read, since 1970", labels=["source"]
+    )
+    for one in remote:
+        when.add_metric([one.address.text], one.last_success)
+        for reason, count in sorted(one.errors.items()):
+            errors.add_metric([one.address.text, reason], count)
+    yield errors
+    yield when
+
+
+def _npus(watch: NpuLoad) -> Iterator[Metric]:
+    """Load, clock, memory and temperature."""
+    load = GaugeMetricFamily("openrknn_npu_load_ratio", "0 to 1, per core", labels=("npu", "core"))
+    clock = GaugeMetricFamily("openrknn_npu_clock_hertz", "Now", labels=("npu",))
+    memory = GaugeMetricFamily("openrknn_npu_memory_bytes", "By kind", labels=("npu", "kind"))
+    heat = GaugeMetricFamily("openrknn_npu_temperature_celsius", "By thermal zone", labels=("npu", "zone"))
+    for npu in watch.npus():
+        for core in npu.cores:
+            if core.load_percent is not None:
+                load.add_metric((npu.name, str(core.number)), core.load_percent / 100)
+        if npu.clock.hz is not None:
+            clock.add_metric((npu.name,), npu.clock.hz)
+        for kind, value in asdict(npu.memory).items():
+            if value is not None:
+                memory.add_metric((npu.name, kind.removesuffix("_bytes")), value)
+        for zone in npu.temperatures:
+            heat.add_metric((npu.name, zone.zone), zone.celsius)
+    yield from (load, clock, memory, heat)
 
 
 def _outcomes(name: str, text: str, labels: tuple[str, ...], rows: _Rows[Served] | _Rows[Voice]) -> Metric:

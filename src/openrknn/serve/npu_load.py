@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from openrknn import monitor
-from openrknn.monitor import Core, Npu
+from openrknn.monitor import Npu
+from openrknn.monitor.merge import merged
 from openrknn.serve.plane.plane import Plane
 
 __all__ = ["NpuLoad"]
@@ -36,27 +36,6 @@ class NpuLoad:
             reading = monitor.read(self._root, self._previous)
             pids = {os.getpid(), *self._plane.worker_pids()}
             own = [npu for npu in reading.npus if npu.driver != "software" or npu.clients[0].pid in pids]
-            self._previous, self._last = reading, tuple(_merged(own))
+            # Each model has a software NPU of its own; people think of one.
+            self._previous, self._last = reading, tuple(merged(own, lambda npu: (npu.driver, npu.name)))
             return self._last
-
-
-def _merged(npus: list[Npu]) -> list[Npu]:
-    """Each model has a software NPU of its own; people think of one."""
-    found: dict[tuple[str, str], Npu] = {}
-    for npu in npus:
-        key = (npu.driver, npu.name)
-        found[key] = _sum(found[key], npu) if key in found and npu.driver == "software" else npu
-    return list(found.values())
-
-
-def _sum(one: Npu, other: Npu) -> Npu:
-    cores = tuple(
-        Core(core.number, load_percent=_added(core.load_percent, also.load_percent))
-        for core, also in zip(one.cores, other.cores, strict=True)
-    )
-    memory = replace(one.memory, used_bytes=(one.memory.used_bytes or 0) + (other.memory.used_bytes or 0))
-    return replace(one, cores=cores, memory=memory, jobs=(one.jobs or 0) + (other.jobs or 0))
-
-
-def _added(one: float | None, other: float | None) -> float | None:
-    return None if one is None and other is None else min((one or 0.0) + (other or 0.0), 100.0)
