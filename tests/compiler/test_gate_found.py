@@ -145,6 +145,27 @@ def test_numbers_divided_by_their_length_are_fp16_in_int8() -> None:
     assert judge_model(build(CASES["cosine similarity"]), "int8", "rk3588").kind == "right"
 
 
+def _shares(shape: tuple[int, ...], axis: int, power: int) -> Any:
+    net = Net()
+    return net.model({"x": shape}, [net.add("LpNormalization", "x", axis=axis, p=power)])
+
+
+@pytest.mark.parametrize(("target", "shape", "axis"), [("rk3588", (1, 64, 2, 3), 1), ("rk3566", (1, 6, 40), 2)])
+def test_sums_of_sizes_beyond_fp16(target: str, shape: tuple[int, ...], axis: int) -> None:
+    """x over the sum of |x|, which ONNX does not show: 0 dB without a word for inputs of 3000."""
+    assert judge_model(_shares(shape, axis, 1), "fp16", target, sizes=(0.003, 3000.0)).kind == "right"
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize(
+    ("target", "shape", "axis"),
+    [("rk3576", (1, 8, 6, 5), 3), ("rk3588", (1, 2, 3000), 2)], ids=["no mean of fp16", "a mean in three steps"],
+)  # fmt: skip
+def test_lengths_in_int8(target: str, shape: tuple[int, ...], axis: int, power: int) -> None:
+    """Both were refused: the mean of fp16 numbers by the pooling unit, and parts of a mean without a range."""
+    assert judge_model(_shares(shape, axis, power), "int8", target).kind == "right"
+
+
 def test_a_part_that_is_multiplied_has_a_range_of_its_own() -> None:
     net = Net()
     found = judge_model(net.model({"x": (1, 24, 6, 8)}, _scaled_part(net)), "int8", "rk3588")

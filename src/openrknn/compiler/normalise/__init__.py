@@ -90,7 +90,8 @@ PASSES: tuple[Entry, ...] = (
     plain(clean, gives=(ONE_RESHAPE,)),
     plain(fold_scales),
     Pass("normalise_pools", lambda graph, now: normalise_pools(
-        graph, now.target.largest_pool, averages=now.calibrated or now.target.averages_floats
+        graph, now.target.largest_pool, averages=now.calibrated or now.target.averages_floats,
+        averages_floats=now.target.averages_floats,
     )),
     plain(normalise_linear_resize),
     plain(normalise_softmax),

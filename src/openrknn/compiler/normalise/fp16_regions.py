@@ -18,8 +18,9 @@ _BETWEEN = {"Binary", "Activation", "Conv"}
 def mark_fp16_regions(graph: Graph) -> None:
     """Note them as fp16, and make int8 of their results right behind them, where nobody in fp16 reads them."""
     # Copies of what is fp16 already: ONNX does not have them, so no calibration could give them a range.
-    graph.floats |= {name for name, (source, _) in graph.derived.items() if name in graph.values
-                     and source in graph.floats and source not in graph.outputs}  # fmt: skip
+    for name, (source, _) in graph.derived.items():  # a copy of a copy comes after it
+        if name in graph.values and source in graph.floats and source not in graph.outputs:
+            graph.floats.add(name)
     found = _regions(graph)
     graph.floats |= found
     for op in [entry for entry in graph.ops if entry.output in found]:

@@ -20,15 +20,16 @@ _LARGEST_CASCADE = 16
 _LARGEST_PAD = 7
 
 
-def normalise_pools(graph: Graph, largest: int = 16, *, averages: bool = True) -> None:
+def normalise_pools(graph: Graph, largest: int = 16, *, averages: bool = True, averages_floats: bool = True) -> None:
     """MaxPool and AveragePool become Pool, global means become depthwise convolutions.
 
     `largest` is the side of the largest window; larger maxima are taken in two steps. Means that are larger, or all of
-    them if not `averages`, are depthwise convolutions too.
+    them if not `averages`, or those of fp16 in an int8 model if not `averages_floats`, are depthwise convolutions too.
     """
     for op in list(graph.ops):
         if op.type in {"MaxPool", "AveragePool"}:
-            _window(graph, op, largest, averages=averages)
+            is_able = averages_floats if op.output in graph.floats else averages
+            _window(graph, op, largest, averages=is_able)
         elif op.type == "GlobalAveragePool" or (op.type == "ReduceMean" and _over_pixels(graph, op)):
             _mean(graph, op)
         elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
@@ -67,7 +68,10 @@ def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
         return
     dilated = any(int(value) != 1 for value in op.attributes.get("dilations") or ())
     is_large = max(kernel) > (_LARGEST_CASCADE if method == "max" else largest)
-    as_convolution = method == "average" and (is_large or not averages) and max(strides) <= _LARGEST_STEP
+    steps = strides
+    if max(strides) > _LARGEST_STEP:  # beside one window there is no other
+        steps = (strides[0] if out_height > 1 else 1, strides[1] if out_width > 1 else 1)
+    as_convolution = method == "average" and (is_large or not averages) and max(steps) <= _LARGEST_STEP
     if as_convolution and not dilated and max(kernel) <= _LARGEST_CASCADE and max(*pads, *reach) <= _LARGEST_PAD:
         if kernel == (height, width) and not padded:
             _mean(graph, op)
@@ -76,7 +80,7 @@ def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
         taps = filled((channels, 1, *kernel), op.name, 1 / (kernel[0] * kernel[1]))
         ends = (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0))
         made = _depthwise(graph, op, op.inputs[0], op.output, taps, kernel, ends)
-        made.attributes["strides"] = strides
+        made.attributes["strides"] = steps
         replace_op(graph, op, made)
         return
     if is_large and method == "average" and kernel == strides and not padded and not dilated:

@@ -12,12 +12,9 @@ import numpy as np
 
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op, sole_reader
-from openrknn.compiler.normalise.squares import NEWTON_STEPS, least_size
+from openrknn.compiler.normalise.squares import INVERSE_STEPS, NEWTON_STEPS, least_size
 
 __all__ = ["divide_channels", "find_roots"]
-
-_INVERSE_STEPS = 3
-"""The guess is up to 12.5 % off, one step leaves 1.6 %, two 0.02 %, three 6e-8."""
 
 
 def find_roots(graph: Graph) -> None:
@@ -51,8 +48,8 @@ def divide_channels(graph: Graph) -> None:
             continue
         steps = _Steps(graph, op, op.inputs[1])
         now = steps.guess("InverseEstimate", least=least_size(0.0))
-        for number in range(_INVERSE_STEPS):
-            gain = 0.25 if number == _INVERSE_STEPS - 1 else 1.0
+        for number in range(INVERSE_STEPS):
+            gain = 0.25 if number == INVERSE_STEPS - 1 else 1.0
             now = steps.product(steps.product(op.inputs[1], now, gain=-0.25), now, gain=gain, offset=2.0)
         steps.replace(now)
 

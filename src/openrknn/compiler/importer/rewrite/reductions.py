@@ -197,7 +197,7 @@ def _axes_operand(writer: Writer, node: Any, given: dict[str, Any]) -> list[str]
 
 
 _SHORTEST = 1e-12
-"""Below what fp16 has: zeros divided by its root stay zeros."""
+"""Below what fp16 has: zeros divided by it, or by its root, stay zeros."""
 
 
 def _unit_length(writer: Writer, node: Any) -> None:
@@ -211,7 +211,7 @@ def _unit_length(writer: Writer, node: Any) -> None:
         total = writer.mean(writer.add("Mul", node.input[0], node.input[0]), axes, "ReduceSum")
         length = writer.add("Sqrt", writer.add("Add", total, writer.new(_SHORTEST)))
     else:
-        length = writer.add("Max", writer.mean(node.input[0], axes, "ReduceL1"), writer.new(1e-4))
+        length = writer.add("Max", writer.mean(node.input[0], axes, "ReduceL1"), writer.new(_SHORTEST))
     writer.add("Div", node.input[0], length, to=node.output[0])
 
 
