@@ -30,8 +30,6 @@ from typing import Any, ClassVar
 
 from openrknn.folders import cache_folder
 
-__all__ = ["ALIGNMENT", "Entry", "FileCache", "Stored"]
-
 _LOG = logging.getLogger(__name__)
 ALIGNMENT = 64
 """Of every section: a cache line."""

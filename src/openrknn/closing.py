@@ -6,8 +6,6 @@ from types import TracebackType
 
 from openrknn.backports import Self
 
-__all__ = ["AsyncClosing", "Closing"]
-
 
 class Closing:
     """`with` calls `close` at the end, whatever happened."""

@@ -17,8 +17,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EQUAL_DB", "Distance", "Steps", "in_bits", "in_steps", "measure"]
-
 Array: TypeAlias = npt.NDArray[Any]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 

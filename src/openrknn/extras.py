@@ -8,8 +8,6 @@ from __future__ import annotations
 import shlex
 import sys
 
-__all__ = ["SOURCE", "how_to_install", "missing"]
-
 _PACKAGES = {"google": "protobuf", "google.protobuf": "protobuf", "grpc": "grpcio"}
 """Module -> the package that brings it, where the names differ."""
 

@@ -7,8 +7,6 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["CACHE_VARIABLE", "cache_base", "cache_folder", "data_folder", "is_private"]
-
 CACHE_VARIABLE = "OPENRKNN_CACHE"
 """The folder that holds `openrknn/` with everything that can be made again; "off": nothing is kept."""
 _OFF = frozenset(("off", "0", "no", "none", "false"))

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["in_child", "renew_in_child"]
-
 _actions: list[tuple[weakref.ref[object], Callable[[Any], None]]] = []
 
 

@@ -9,8 +9,6 @@ import importlib
 import sys
 from typing import Any
 
-__all__ = ["NAME", "installed", "is_redirected"]
-
 NAME = "onnxruntime"
 _OURS = "openrknn.onnxruntime"
 _known: list[Any] = []

@@ -8,8 +8,6 @@ from typing import Any
 
 from openrknn.backports import Self
 
-__all__ = ["NamedOptions", "OwnSignature", "meant", "refuse_unknown"]
-
 _HABITS = {
     "providers": "device= says where a model runs ('auto', 'software', 'rknpu', 'vendor')",
     "sess_options": "cores=, max_work= and max_memory= are arguments of their own",

@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from openrknn.errors import FormatError
 
-__all__ = ["NpzFile", "read_npy"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 _SUFFIX = ".npy"

@@ -21,11 +21,6 @@ import numpy.typing as npt
 from openrknn.errors import RknnError
 from openrknn.extras import how_to_install
 
-__all__ = [
-    "FORMATS", "GRAY", "SUFFIXES", "PictureError", "Pixels", "crop_offsets", "decoded_bytes", "letterbox_box", "pillow",
-    "read_picture",
-]  # fmt: skip
-
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")

@@ -5,11 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-__all__ = [
-    "FACTORS", "count_of", "count_text", "duration", "number_from_environment", "numbers_text", "shape_text",
-    "size_text",
-]  # fmt: skip
-
 FACTORS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 """Suffixes of numbers that people write."""
 

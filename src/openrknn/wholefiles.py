@@ -18,8 +18,6 @@ from typing import BinaryIO
 
 from openrknn.errors import OutputError
 
-__all__ = ["append", "check_regular", "is_input", "new_file", "protected", "write_atomically"]
-
 _LONGEST_PREFIX = 100
 _KINDS = (
     (stat.S_ISDIR, "a directory"),

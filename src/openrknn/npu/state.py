@@ -33,7 +33,7 @@ class CoreState:
     tables: lut.TablesState
 
     def to_text(self) -> str:
-        """The same state is the same text."""
+        """Equal states have equal texts."""
         groups, tables = self.groups, self.tables
         values = {name: [sorted(group.items()) for group in both] for name, both in sorted(groups.values.items())}
         rest = (sorted(groups.pointers.items()), sorted(groups.ping_pong.items()))

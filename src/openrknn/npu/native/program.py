@@ -78,7 +78,7 @@ class Task:
         return cls(config, reader, height, width, *found)
 
     def seen_by(self, way: Way) -> Task:
-        """The same, with what is read noted elsewhere."""
+        """A copy that notes elsewhere what is read."""
         return replace(self, config=way.view(self.config), reader=way.view(self.reader))
 
 

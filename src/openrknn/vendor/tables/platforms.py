@@ -125,9 +125,9 @@ def _table(marks: Mapping[str, str]) -> Mapping[str, Mapping[str, Support]]:
 FUNCTION_SUPPORT = _table({name: _FUNCTION_MARKS[name] for name in FUNCTIONS})
 """Function -> column -> whether the reference says yes, no or nothing."""
 QUERY_SUPPORT = _table({name: _QUERY_MARKS.get(QueryCommand(one), _EVERYWHERE) for name, one in members(QueryCommand)})
-"""C name of a query -> column -> the same."""
+"""C name of a query -> column -> yes, no or nothing."""
 FLAG_SUPPORT = _table({name: _FLAG_MARKS.get(InitFlag(one), _UNSAID) for name, one in members(InitFlag)})
-"""C name of a flag -> column -> the same."""
+"""C name of a flag -> column -> yes, no or nothing."""
 
 
 def group_of(chip: Chip) -> str:
