@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.pages.compiled.charts import grade
 from openrknn.pages.compiled.page import _mark
+from openrknn.pages.frame import grade
 from tests.browser import Browser
 from tests.cli.run import run
 from tests.container.places import ROOT

@@ -13,7 +13,7 @@ from importlib import resources
 
 from openrknn.pages.markup import Content, Markup, tag
 
-__all__ = ["asset", "document", "footer", "navigation", "section"]
+__all__ = ["asset", "decibels", "document", "footer", "grade", "key_number", "navigation", "section"]
 
 
 def asset(name: str) -> Markup:
@@ -64,3 +64,18 @@ def section(place: str, title: str, *content: Content, note: str = "") -> Markup
 def footer(command: str) -> Markup:
     """Who wrote the page."""
     return tag("footer", tag("p", f"Written by {command}. This page is one file and loads nothing."))
+
+
+def key_number(label: str, value: str, more: str = "") -> Markup:
+    """One of the numbers below the title."""
+    return tag("div", tag("dt", label), tag("dd", value), tag("dd", more, class_="muted") if more else None)
+
+
+def decibels(value: float | None) -> str:
+    """ "31.4"; nothing where nothing was measured."""
+    return "" if value is None else f"{value:.1f}"
+
+
+def grade(value: float | None) -> str:
+    """One scale for verdicts, charts and tables: int8 networks that keep their accuracy have 30 dB and more."""
+    return "" if value is None else "good" if value >= 30 else "fair" if value >= 20 else "poor"

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from openrknn.analysis.parted.report import (
     PartedReport,
-    PartReport,
     describe_parts,
     inside,
     parted_json,
@@ -22,12 +21,13 @@ from openrknn.analysis.parted.report import (
 from openrknn.cli.common.files import save_page
 from openrknn.cli.common.output import CommandError, Output, printable
 from openrknn.cli.common.tables import bar, facts, indented, table, title
+from openrknn.pages.parted.strips import types_text
 from openrknn.quantities import count_of, count_text, duration, shape_text, size_text
 
 if TYPE_CHECKING:
     from openrknn.container.bundle import Bundle
 
-__all__ = ["inspect_parts", "types_text"]
+__all__ = ["inspect_parts"]
 
 _BAR_CELLS = 12
 _NARROW = 90
@@ -127,7 +127,7 @@ def _parts(report: PartedReport, output: Output) -> Table:
         cells = {
             "#": Text(str(part.number)),
             "on": Text(part.kind.upper(), _COLOURS[part.kind]),
-            "operators": Text(f"{part.operators}: {printable(types_text(part))}"),
+            "operators": Text(f"{part.operators}: {printable(types_text(part, _FEW_TYPES, ' ...'))}"),
             "MAC": Text(count_text(part.macs) if part.macs else ""),
             "": Text(bar(share, _BAR_CELLS, ascii_only=output.console.options.ascii_only), _COLOURS[part.kind]),
             "board": Text(duration(part.board_us / 1e6)),
@@ -136,11 +136,6 @@ def _parts(report: PartedReport, output: Output) -> Table:
         rows.add_row(*(cells[name] for name in shown))
     return rows
 
-
-def types_text(part: PartReport, most: int = _FEW_TYPES) -> str:
-    """ "Conv 12, Relu 11, ...": the operators in the part's file."""
-    shown = [f"{kind} {count}" if count > 1 else kind for kind, count in list(part.types.items())[:most]]
-    return ", ".join(shown) + (" ..." if len(part.types) > most else "")
 
 
 def _inside(bundle: Bundle, report: PartedReport, output: Output) -> None:

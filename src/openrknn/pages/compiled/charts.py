@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openrknn.compiler.rows import Row
+from openrknn.pages.frame import grade
 from openrknn.pages.markup import Content, Markup, clean, join, tag
 
-__all__ = ["cores_chart", "grade", "noise_chart", "time_chart"]
+__all__ = ["cores_chart", "noise_chart", "time_chart"]
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1000, 240, 40, 22
 _STEPS = (10, 20, 30, 40, 50, 60, 70)
@@ -62,7 +63,7 @@ def noise_chart(rows: Sequence[Row]) -> Markup | None:
         x, y = _LEFT + (row.number + 0.5) * width, _y(row.output_db or 0, top)
         points.append(f"{x:.1f},{y:.1f}")
         title = tag("title", f"{row.number} {clean(row.name, 60)}: {row.output_db:.1f} dB")
-        dot = tag("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.4, class_=f"spot {grade(row.output_db or 0)}")
+        dot = tag("circle", title, cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.4, class_=f"spot {grade(row.output_db)}")
         parts.append(tag("a", dot, href=f"#op{row.number}"))
         if row.weights_db is not None:
             mark = _y(min(row.weights_db, top), top)
@@ -86,10 +87,6 @@ def _y(decibels: float, top: float) -> float:
     room = _HEIGHT - _BOTTOM - 10
     return round(_HEIGHT - _BOTTOM - min(max(decibels, 0.0), top) / top * room, 1)
 
-
-def grade(decibels: float) -> str:
-    """One scale for verdicts, charts and tables: int8 networks that keep their accuracy have 30 dB and more."""
-    return "good" if decibels >= 30 else "fair" if decibels >= 20 else "poor"
 
 
 def cores_chart(by_cores: dict[str, int], rows: Sequence[Row]) -> Markup | None:

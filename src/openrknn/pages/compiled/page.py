@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.compiler.first import Change, changes
 from openrknn.compiler.rows import Row, rows_of
-from openrknn.pages.compiled.charts import cores_chart, grade, noise_chart, time_chart
+from openrknn.pages.compiled.charts import cores_chart, noise_chart, time_chart
 from openrknn.pages.compiled.ranges import RANGES, ranges_table
-from openrknn.pages.frame import asset, document, footer, navigation, section
+from openrknn.pages.frame import asset, decibels, document, footer, grade, key_number, navigation, section
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 from openrknn.quantities import count_of, count_text, size_text
 
@@ -101,11 +101,7 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
         ("Internal memory", size_text(facts["internal_bytes"]), ""),
         ("File", size_text(facts["size_bytes"]), ""),
     )  # fmt: skip
-    cards = (
-        tag("div", tag("dt", name), tag("dd", value), tag("dd", note, class_="muted") if note else None)
-        for name, value, note in shown
-    )
-    return tag("dl", join(cards), class_="numbers")
+    return tag("dl", *(key_number(*one) for one in shown), class_="numbers")
 
 
 def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
@@ -156,7 +152,7 @@ def _first(found: Sequence[Change]) -> Markup:
 
 
 def _mark(entry: dict[str, Any]) -> str:
-    return grade(entry["snr_db"]) if entry["is_good"] and entry["snr_db"] is not None else "poor"
+    return (grade(entry["snr_db"]) if entry["is_good"] else "") or "poor"
 
 
 def _precision(facts: dict[str, Any]) -> Markup:
@@ -192,7 +188,7 @@ def _table(rows: list[Row]) -> Markup:
             _sources(row), row.shape, row.tiles, str(row.cores) if row.tasks else "",
             f"{row.read_bytes / 1e3:.1f}" if row.tasks else "", f"{row.written_bytes / 1e3:.1f}" if row.tasks else "",
             f"{row.cycles / 1e3:.1f}" if row.tasks else "", row.bound,
-            _decibels(row.weights_db), _decibels(row.output_db),
+            decibels(row.weights_db), decibels(row.output_db),
         )  # fmt: skip
         lines.append(tag("tr", join(_cell(name, cell, row, top) for name, cell in zip(_COLUMNS, cells, strict=True)),
                          id=f"op{row.number}"))  # fmt: skip
@@ -206,9 +202,6 @@ def _cell(name: str, cell: Content, row: Row, top: int) -> Markup:
         return tag("td", cell, class_=f"number level {grade(row.output_db)}")
     return tag("td", cell, class_=("name" if name == "From ONNX" else None) if name in _TEXT else "number")
 
-
-def _decibels(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
 
 
 def _sources(row: Row) -> Markup:

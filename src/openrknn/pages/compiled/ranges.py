@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openrknn.compiler.quantise.why import RangeChoice
+from openrknn.pages.frame import decibels
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
 __all__ = ["RANGES", "ranges_table"]
@@ -39,7 +40,7 @@ def _row(choice: RangeChoice) -> Markup:
     cells: tuple[Content, ...] = (
         breakable(clean(choice.value, 60)), _interval(choice.low, choice.high),
         _interval(choice.seen_low, choice.seen_high), f"{(choice.high - choice.low) / 255:.3g}",
-        _decibels(choice.snr_db), _decibels(choice.whole_snr_db),
+        decibels(choice.snr_db), decibels(choice.whole_snr_db),
         ", ".join(shared) + (f" and {others} more" if others > 0 else ""), clean(choice.reason, 200),
     )  # fmt: skip
     return tag("tr", join(tag("td", cell, class_=None if name in _TEXT else "number")
@@ -48,7 +49,3 @@ def _row(choice: RangeChoice) -> Markup:
 
 def _interval(low: float, high: float) -> str:
     return f"{low:.3g} … {high:.3g}"
-
-
-def _decibels(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"

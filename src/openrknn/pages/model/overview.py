@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from openrknn.analysis.board_time import where_text
 from openrknn.analysis.reports import Finding, GraphReport, InputReport, ModelReport, OutputReport
+from openrknn.pages.frame import key_number
 from openrknn.pages.markup import Content, Markup, clean, join, tag
 from openrknn.pages.model.texts import dims, number, percent
 from openrknn.quantities import count_text, numbers_text, size_text
@@ -38,16 +39,16 @@ def _numbers(report: ModelReport) -> Markup:
     runtime = report.runtime
     return tag(
         "dl",
-        _number("File", size_text(report.size_bytes), _precision(graph)),
-        _number("Operators", f"{totals.operators:,}", _places(graph)),
+        key_number("File", size_text(report.size_bytes), _precision(graph)),
+        key_number("Operators", f"{totals.operators:,}", _places(graph)),
         *_time(report),
-        _number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
-        _number(
+        key_number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
+        key_number(
             "Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"
         ),
-        _number("Internal memory", size_text(totals.internal_bytes), "for activations"),
-        _number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
-        _number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
+        key_number("Internal memory", size_text(totals.internal_bytes), "for activations"),
+        key_number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
+        key_number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
         class_="numbers",
     )
 
@@ -57,11 +58,8 @@ def _time(report: ModelReport) -> Iterable[Markup]:
     estimate = report.estimate
     if estimate is not None and estimate.time_ms is not None and estimate.bound:
         span = f"{estimate.low_ms:.2f} to {estimate.high_ms:.2f} ms, " if estimate.low_ms and estimate.high_ms else ""
-        yield _number("Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}")
+        yield key_number("Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}")
 
-
-def _number(label: str, value: str, more: str) -> Markup:
-    return tag("div", tag("dt", label), tag("dd", value), tag("dd", more, class_="muted"))
 
 
 def _precision(graph: GraphReport) -> str:

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from openrknn.analysis.parted.borders import PartedComparison
 from openrknn.analysis.parted.report import Inside, PartedReport, describe_parts, inside
 from openrknn.container.bundle import Bundle
-from openrknn.pages.frame import asset, document, footer, navigation, section
+from openrknn.pages.frame import asset, document, footer, key_number, navigation, section
 from openrknn.pages.markup import Markup, clean, join, tag
 from openrknn.pages.model.graph import ARROWS
 from openrknn.pages.model.page import graph_sections, picker
@@ -114,17 +114,13 @@ def _numbers(report: PartedReport) -> Markup:
     gain = f"{plan.cpu_us / plan.board_us:.1f} × as fast as the CPU alone" if plan.board_us else ""
     return tag(
         "dl",
-        _number("On the NPU", f"{report.npu_share:.1%}", f"of {count_text(plan.macs)}MAC" if plan.macs else ""),
-        _number("Parts", str(len(parts)), f"{kinds.count('npu')} NPU, {kinds.count('cpu')} CPU"),
-        _number("Time on a board", duration(plan.board_us / 1e6), "an estimate, all parts"),
-        _number("of it on the NPU", duration(npu_us / 1e6), gain),
-        _number("CPU alone", duration(plan.cpu_us / 1e6), "an estimate, ONNX Runtime"),
-        _number("Operators", f"{sum(part.operators for part in parts):,}", f"{left:,} stay on the CPU"),
-        _number("Parts' files", size_text(report.size_bytes), "unpacked"),
-        _number("Shapes", count_of(len(report.plans), "plan"), "batches are filled up" if report.padded else ""),
+        key_number("On the NPU", f"{report.npu_share:.1%}", f"of {count_text(plan.macs)}MAC" if plan.macs else ""),
+        key_number("Parts", str(len(parts)), f"{kinds.count('npu')} NPU, {kinds.count('cpu')} CPU"),
+        key_number("Time on a board", duration(plan.board_us / 1e6), "an estimate, all parts"),
+        key_number("of it on the NPU", duration(npu_us / 1e6), gain),
+        key_number("CPU alone", duration(plan.cpu_us / 1e6), "an estimate, ONNX Runtime"),
+        key_number("Operators", f"{sum(part.operators for part in parts):,}", f"{left:,} stay on the CPU"),
+        key_number("Parts' files", size_text(report.size_bytes), "unpacked"),
+        key_number("Shapes", count_of(len(report.plans), "plan"), "batches are filled up" if report.padded else ""),
         class_="numbers",
     )
-
-
-def _number(label: str, value: str, more: str) -> Markup:
-    return tag("div", tag("dt", label), tag("dd", value), tag("dd", more, class_="muted"))

@@ -42,7 +42,7 @@ def _strip(
     return tag("div", head, tag("div", join(pieces), class_="strip"), class_="onestrip")
 
 
-def types_text(part: PartReport, most: int) -> str:
+def types_text(part: PartReport, most: int, dots: str = " …") -> str:
     """ "Conv 12, Relu 11 …"."""
     shown = [f"{kind} {count}" if count > 1 else kind for kind, count in list(part.types.items())[:most]]
-    return ", ".join(shown) + (" …" if len(part.types) > most else "")
+    return ", ".join(shown) + (dots if len(part.types) > most else "")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from openrknn.analysis.parted.borders import PartedComparison, decibels_text, verdict
 from openrknn.analysis.parted.report import PartedReport, PartReport, port_text
 from openrknn.container.bundle import Port
+from openrknn.pages.frame import grade
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 from openrknn.pages.parted.strips import types_text
 from openrknn.quantities import count_text, duration, shape_text, size_text
@@ -15,7 +16,6 @@ __all__ = ["accuracy", "decisions", "ends", "notes", "operators", "shapes"]
 
 _MOST_NOTES = 400
 _LONGEST_NAME = 32
-_GOOD, _FAIR = 30.0, 20.0
 
 
 def _table(heads: Sequence[str], rows: Iterable[Markup], numbers: Iterable[str] = ()) -> Markup:
@@ -151,9 +151,9 @@ def accuracy(found: PartedComparison | None) -> Markup | None:
             tag("td", tag("span", entry.kind.upper(), class_=f"pill {entry.kind}")),
             tag("td", breakable(clean(entry.value, 80)), class_="name"),
             tag("td", f"{entry.dtype} {shape_text(entry.shape)}"),
-            tag("td", decibels_text(entry, free), class_=f"num level {_grade(free.snr_db if free else None)}"),
+            tag("td", decibels_text(entry, free), class_=f"num level {grade(free.snr_db if free else None)}"),
             tag("td", decibels_text(entry, entry.alone),
-                class_=f"num level {_grade(entry.alone.snr_db if entry.alone else None)}"),
+                class_=f"num level {grade(entry.alone.snr_db if entry.alone else None)}"),
             tag("td", "" if free is None or free.cosine is None else f"{free.cosine:.6f}", class_="num"),
             tag("td", "" if free is None else f"{free.max_error:.3g}", class_="num"),
             tag("td", tag("span", "output", class_="pill io") if entry.is_output else None),
@@ -161,9 +161,3 @@ def accuracy(found: PartedComparison | None) -> Markup | None:
     said: Content = clean(verdict(found), 400)
     mark = tag("span", "look" if found.is_bad else "good", class_=f"mark {'poor' if found.is_bad else 'good'}")
     return join((tag("p", mark, said), _table(heads, rows, right)))
-
-
-def _grade(decibels: float | None) -> str:
-    if decibels is None:
-        return ""
-    return "good" if decibels >= _GOOD else "fair" if decibels >= _FAIR else "poor"
