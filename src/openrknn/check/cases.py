@@ -20,6 +20,7 @@ from openrknn.check.result import Check, Finding, Status
 from openrknn.check.subject import Subject
 from openrknn.check.tensors import Changed, Trace, Traces, compare_traces
 from openrknn.check.tolerance import Tolerance, judge, measured
+from openrknn.closing import Closing
 from openrknn.container.model import TensorSpec
 from openrknn.errors import RknnError
 from openrknn.runtime.session import Session
@@ -30,7 +31,7 @@ _PROBLEMS = (RknnError, ValueError, TypeError, OSError, ImportError)
 """What a file, a model or a device can come to; anything else is a bug of ours."""
 
 
-class Runner:
+class Runner(Closing):
     """A model that is open for the cases of its golden; whatever they need is opened once."""
 
     def __init__(self, subject: Subject, device: str = "auto", cores: int | None = None) -> None:
@@ -39,10 +40,8 @@ class Runner:
         self._session: Session | None = None
         self._pipelines: dict[tuple[Any, ...], Any] = {}
 
-    def __enter__(self) -> Runner:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Give the sessions and pipelines back."""
         self._stack.close()
 
     # -- what it computes ----------------------------------------------------------------------------------------

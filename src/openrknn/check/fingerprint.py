@@ -19,6 +19,7 @@ from openrknn.analysis.explain import BOUNDARY
 from openrknn.backports import file_digest
 from openrknn.check.result import OperatorPlace
 from openrknn.check.subject import Subject
+from openrknn.container.dataclass_json import from_plain
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor
 
@@ -98,28 +99,10 @@ def place_of(operator: Operator, part: str = "", graph: int = 0) -> OperatorPlac
 
 
 def from_json(data: Any) -> Fingerprint:
-    """The reverse of `as_json`; anything else is a `ValueError`, `TypeError` or `KeyError`."""
+    """The reverse of `as_json`; anything else is an error as `from_plain` has them."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"not a fingerprint of format {FORMAT}")
-    rows = tuple(_row(entry) for entry in data["operators"])
-    return Fingerprint(
-        chip=str(data["chip"]),
-        operators=rows,
-        interface=_texts(data["interface"]),
-        inputs=_texts(data["inputs"]),
-        files=_texts(data["files"]),
-        sha256=str(data["sha256"]),
-    )
-
-
-def _row(entry: Any) -> OperatorPrint:
-    texts = {key: str(entry[key]) for key in ("part", "type", "name", "runs_on", "commands")}
-    maps = {key: _texts(entry[key]) for key in ("weights", "quantization")}
-    return OperatorPrint(graph=int(entry["graph"]), index=int(entry["index"]), **texts, **maps)  # type: ignore[arg-type]
-
-
-def _texts(data: Any) -> dict[str, str]:
-    return {str(key): str(value) for key, value in dict(data).items()}
+    return from_plain(Fingerprint, data)
 
 
 def _whole(subject: Subject) -> str:

@@ -20,6 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from openrknn.container.dataclass_json import from_plain
 from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
 
@@ -39,6 +40,8 @@ _MAX_BYTES = 2**32
 """Of all parts."""
 _MOST_PARTS = 10_000
 _LARGEST = 2**62
+_OPTIONAL = ("made_by", "precision", "padded", "notes", "masks")
+"""What a manifest need not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def read_bundle(source: str | os.PathLike[str] | bytes) -> Bundle:
     manifest, files, path = read_zip(source, _FORMAT, _VERSION, "a parted model")
     name = path or "the model"
     try:
-        bundle = _bundle(manifest, files, path)
+        bundle = from_plain(Bundle, manifest, _OPTIONAL, files=files, path=path)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadTextError(f"the manifest of {name} is not one of a parted model: {error!r}") from None
     _check(bundle, name)
@@ -243,44 +246,6 @@ def _files(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
         with archive.open(info) as file:
             files[info.filename] = file.read(info.file_size)
     return files
-
-
-def _bundle(manifest: dict[str, Any], files: dict[str, bytes], path: str | None) -> Bundle:
-    return Bundle(
-        target=str(manifest["target"]),
-        inputs=tuple(_port(entry) for entry in manifest["inputs"]),
-        outputs=tuple(_port(entry) for entry in manifest["outputs"]),
-        parts=tuple(_part(entry) for entry in manifest["parts"]),
-        plans=tuple(
-            Plan(tuple(int(number) for number in entry["parts"]), _shapes(entry["shapes"]))
-            for entry in manifest["plans"]
-        ),
-        files=files,
-        made_by=str(manifest.get("made_by", "")),
-        precision=str(manifest.get("precision", "")),
-        padded={str(name): int(axis) for name, axis in manifest.get("padded", {}).items()},
-        notes=tuple(str(note) for note in manifest.get("notes", ())),
-        path=path,
-    )
-
-
-def _port(entry: Any) -> Port:
-    shape = tuple(size if size is None or isinstance(size, int) else str(size) for size in entry["shape"])
-    return Port(str(entry["name"]), str(entry["type"]), shape)
-
-
-def _shapes(entry: Any) -> dict[str, tuple[int, ...]]:
-    return {str(name): tuple(int(size) for size in shape) for name, shape in entry.items()}
-
-
-def _part(entry: Any) -> Part:
-    return Part(
-        kind=str(entry["kind"]), file=str(entry["file"]), inputs=tuple(map(str, entry["inputs"])),
-        outputs=tuple(map(str, entry["outputs"])), shapes=_shapes(entry["shapes"]), operators=int(entry["operators"]),
-        macs=int(entry["macs"]), npu_macs=int(entry["npu_macs"]),
-        npu_us=None if entry["npu_us"] is None else float(entry["npu_us"]), cpu_us=float(entry["cpu_us"]),
-        reason=str(entry["reason"]), masks=tuple(map(str, entry.get("masks", ()))),
-    )  # fmt: skip
 
 
 def _check(bundle: Bundle, name: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from openrknn.container.bundle import format_in, read_zip, write_zip
+from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 
 FORMAT, _VERSION = "openrknn-decoder", 1
@@ -113,41 +114,11 @@ def read_decoder(source: str | os.PathLike[str] | bytes) -> DecoderFile:
     manifest, files, path = read_zip(source, FORMAT, _VERSION, "a decoder")
     name = path or "the decoder"
     try:
-        decoder = _decoder(manifest, files, path)
+        decoder = from_plain(DecoderFile, manifest, ("made_by",), files=files, path=path)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadTextError(f"the manifest of {name} is not one of a decoder: {error!r}") from None
     _check(decoder, name)
     return decoder
-
-
-def _decoder(manifest: dict[str, Any], files: dict[str, bytes], path: str | None) -> DecoderFile:
-    return DecoderFile(
-        target=str(manifest["target"]),
-        capacity=int(manifest["capacity"]),
-        frames=int(manifest["frames"]),
-        vocabulary=int(manifest["vocabulary"]),
-        tables=tuple(
-            TableEntry(
-                str(one["input"]),
-                str(one["by"]),
-                tuple(int(size) for size in one["shape"]),
-                str(one["file"]),
-                str(one["type"]),
-                int(one["rows"]),
-                tuple(float(number) for number in one["scale"]),
-                int(one["zero"]),
-            )
-            for one in manifest["tables"]
-        ),
-        caches=tuple(CacheInput(str(one["input"]), str(one["output"]), int(one["axis"])) for one in manifest["caches"]),
-        bound=tuple(BoundInput(str(one["input"]), int(one["axis"])) for one in manifest["bound"]),
-        states=str(manifest["states"]),
-        mask=str(manifest["mask"]),
-        cross_mask=str(manifest["cross_mask"]),
-        made_by=str(manifest.get("made_by", "")),
-        files=files,
-        path=path,
-    )
 
 
 def _check(decoder: DecoderFile, name: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.closing import Closing
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Tensor
 from openrknn.device import Device
@@ -46,7 +46,7 @@ class Captured:
         return decode(self.stored, self.tensor)
 
 
-class Inspector:
+class Inspector(Closing):
     """A model on a device whose operators are run one by one."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Inspector:
         try:
             self._program = self._engine.program(graph)
         except BaseException:
-            self._close()
+            self.close()
             raise
         self._internal = self._engine.internal
         self._own = {buffer.name: buffer.array for buffer in self._program.buffers}
@@ -76,15 +76,8 @@ class Inspector:
         """Where it runs."""
         return self._engine.device
 
-    def __enter__(self) -> Inspector:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Give the engine back, if it is its own."""
         if self._is_owner:
             self._engine.close()
 

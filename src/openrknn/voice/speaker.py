@@ -16,11 +16,11 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
 from openrknn.backports import file_digest
+from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper.config import PiperConfig, read_config
@@ -33,7 +33,7 @@ _VERSION = 1
 """Of the sets that are made of a voice file: another number, and they are made again."""
 
 
-class Speaker:
+class Speaker(Closing):
     """A voice that is ready to speak. A context manager; calls from several threads follow each other."""
 
     def __init__(
@@ -60,14 +60,6 @@ class Speaker:
         self.speakers: Mapping[str, int] = dict(self.config.speakers)
         self.engine = open_engine(self.set, device)
         self._lock = threading.RLock()
-
-    def __enter__(self) -> Speaker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:  # fmt: skip
-        self.close()
 
     def close(self) -> None:
         """Let go of the networks."""
