@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from openrknn.compiler import compile_model
 from openrknn.compiler.ir import Quantization
 from openrknn.compiler.quantise.weights import least_scales, quantize_bias, quantize_weights
 from tests.compiler.nets import Net
@@ -164,6 +165,17 @@ def test_sums_of_sizes_beyond_fp16(target: str, shape: tuple[int, ...], axis: in
 def test_lengths_in_int8(target: str, shape: tuple[int, ...], axis: int, power: int) -> None:
     """Both were refused: the mean of fp16 numbers by the pooling unit, and parts of a mean without a range."""
     assert judge_model(_shares(shape, axis, power), "int8", target).kind == "right"
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_length_that_is_fp16_anyway_may_be_asked_for_in_fp16(power: int) -> None:
+    """Its name belongs to what was written in its place: `--fp16-layers` did not find it."""
+    made = _shares((1, 8, 4, 4), 1, power)
+    name = made.graph.node[0].name
+    data = [{"x": np.random.default_rng(0).normal(0, 1, (1, 8, 4, 4)).astype(np.float32)}]
+    found = compile_model(made, "rk3588", calibration=data, fp16_layers=[name], check=False)
+    assert {choice.precision for choice in found.precision} == {"fp16"}
+    assert found.precision[-1].reason == "named in fp16_layers"
 
 
 def test_a_part_that_is_multiplied_has_a_range_of_its_own() -> None:

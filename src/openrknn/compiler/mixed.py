@@ -181,5 +181,6 @@ def mix(
             entry = replace(entry, reason=f"all int8 reaches {decibels:.1f} dB")
         elif op.output in graph.floats:
             entry = replace(entry, reason="int8 is not enough for this kind of operator")
-        choices.append(replace(entry, precision="fp16" if op.output in reasons else "int8"))
+        is_float = op.output in reasons or op.output in chosen  # a border that is gone has no operator any more
+        choices.append(replace(entry, precision="fp16" if is_float else "int8"))
     return mixed, tuple(choices), decibels

@@ -127,9 +127,10 @@ class _Scaled:
     def _put(self, target: str, made: str, *replaced: Op) -> None:
         """The new operators before the last of those that they replace; the result goes to `target`."""
         graph = self.graph
+        names = tuple(dict.fromkeys((self.name, *(name for op in replaced for name in (op.name, *op.fused)))))
         if self.calibrated:
-            made = self._stored(made, target)
-        self.steps.append(Op("Reshape", f"{self.name}_end", [made], [target], {}, (self.name,)))
+            made = self._stored(made, target, names)
+        self.steps.append(Op("Reshape", f"{self.name}_end", [made], [target], {}, names))
         at = min(graph.ops.index(op) for op in replaced)
         for op in replaced[1:]:
             graph.ops.remove(op)
@@ -138,13 +139,13 @@ class _Scaled:
             graph.ops.remove(replaced[0])
         graph.ops[at:at] = self.steps
 
-    def _stored(self, made: str, target: str) -> str:
+    def _stored(self, made: str, target: str, names: tuple[str, ...]) -> str:
         """int8 again, with the numbers of `target`; all that was written so far is fp16."""
         graph, shape = self.graph, self.graph.shape(made)
         graph.floats.update(name for op in self.steps for name in op.outputs)
         stored = graph.add_value(f"{target}_stored", shape)
         graph.derived[stored] = (target, lambda values: values.reshape(shape))
-        self.steps.append(Op("Convert", stored, [made], [stored], {}, (self.name,)))
+        self.steps.append(Op("Convert", stored, [made], [stored], {}, names))
         return stored
 
     def _last(self, name: str) -> Op:

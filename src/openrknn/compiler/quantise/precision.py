@@ -137,9 +137,16 @@ def _skip_borders(graph: Graph) -> None:
 def _drop_borders(graph: Graph, chosen: Collection[str]) -> None:
     """Borders that were there already go where what comes after them is fp16 too."""
     for op in [entry for entry in graph.ops if entry.type == "Convert" and entry.output in chosen]:
-        graph.replace_uses(op.output, op.inputs[0])
+        kept, dropped = op.inputs[0], op.output
+        if dropped in graph.outputs:  # its name stays: what is before the border writes it
+            maker = graph.producer(kept)
+            if maker is None or kept in graph.outputs:
+                continue
+            kept, dropped = dropped, kept
+            maker.outputs = [kept if name == dropped else name for name in maker.outputs]
+        graph.replace_uses(dropped, kept)
         graph.ops.remove(op)
-        del graph.values[op.output]
+        del graph.values[dropped]
 
 
 def _spread(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
