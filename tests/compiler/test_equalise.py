@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from openrknn.compiler import compile_model
 from openrknn.compiler.float_model import FloatModel
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.normalise import normalise
@@ -53,15 +54,15 @@ def run(graph: Graph, value: Array) -> Array:
     values = {graph.inputs[0]: value.astype(np.float64)}
     for op in graph.ops:
         weight, bias = (graph.constants[name] for name in op.inputs[1:3])
-        top, left, bottom, right = op.attributes["pads"]
+        top, left, bottom, right = op.get(Conv).pads
         source = np.pad(values[op.inputs[0]], ((0, 0), (0, 0), (top, bottom), (left, right)))
-        group = op.attributes["group"]
+        group = op.get(Conv).group
         windows = np.lib.stride_tricks.sliding_window_view(source, weight.shape[2:], (2, 3))
         split = windows.reshape(1, group, -1, *windows.shape[2:])
         kernels = weight.reshape(group, -1, *weight.shape[1:])
         made = np.einsum("ngchwij,gocij->ngohw", split, kernels).reshape(1, -1, *windows.shape[2:4])
         made = made + bias.reshape(1, -1, 1, 1)
-        values[op.output] = np.maximum(made, 0) if op.attributes.get("activation") else made
+        values[op.output] = np.maximum(made, 0) if op.activation else made
     return values[graph.outputs[0]]
 
 

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from openrknn.cli.main import main
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CompileError, ModelError, UnsupportedOperatorError
+from openrknn.compiler.forms import Activation
 from openrknn.errors import RknnError
 from tests.compiler.nets import Net
 
@@ -66,6 +67,15 @@ def test_weights_that_do_not_fit_their_input() -> None:
     net = Net()
     model = net.model({"x": (1, 4, 8, 8)}, [net.conv("x", 3, 8)])
     with pytest.raises(ModelError, match=r"weights \[8, 3, 1, 1\] in 1 groups do not fit an input of the shape \[1, 4"):
+        compile_model(model)
+
+
+def test_a_kernel_that_its_weights_do_not_have() -> None:
+    net = Net()
+    model = net.model({"x": (1, 4, 8, 8)}, [net.conv("x", 4, 8, 3)])
+    entry = next(entry for entry in model.graph.node[0].attribute if entry.name == "kernel_shape")
+    entry.ints[0] = 2
+    with pytest.raises(ModelError, match=r"kernel_shape \[2, 3\], and weights \[8, 4, 3, 3\]"):
         compile_model(model)
 
 
@@ -137,7 +147,7 @@ def test_a_clip_beyond_fp16_is_a_relu() -> None:
     net = Net()
     out = net.add("Clip", net.conv("x", 4, 8), net.constant(0.0), net.constant(1e9))
     (conv,) = compile_model(net.model({"x": (1, 4, 8, 8)}, [out])).graph.ops
-    assert conv.attributes["activation"]["function"] == "relu"
+    assert conv.activation == Activation("relu")
 
 
 def test_a_number_beyond_fp16_is_named() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler import compile_model
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.choose import Costs, best_range, range_cost
 from openrknn.compiler.quantise.rounding import Moments, channels_at_once, patches_of, round_weights
@@ -34,10 +35,10 @@ def convolution(depthwise: bool, kernel: int) -> tuple[Op, Array, Array]:
     channels, outputs = 24, 24 if depthwise else 16
     weights = chance.normal(0, 1, (outputs, 1 if depthwise else channels, kernel, kernel))
     mixed = np.einsum("ab,bhw->ahw", chance.normal(0, 1, (channels, channels)), chance.normal(0, 1, (channels, 20, 20)))
-    attributes = {
-        "pads": (kernel // 2,) * 4, "strides": (1, 1), "dilations": (1, 1), "group": channels if depthwise else 1,
-    }  # fmt: skip
-    return Op("Conv", "c", ["x", "w", "b"], ["y"], attributes), weights, np.maximum(mixed, 0).astype(np.float32)[None]
+    side = kernel // 2
+    form = Conv((kernel, kernel), pads=(side, side, side, side), group=channels if depthwise else 1)
+    op = Op("Conv", "c", ["x", "w", "b"], ["y"], form=form)
+    return op, weights, np.maximum(mixed, 0).astype(np.float32)[None]
 
 
 @pytest.mark.parametrize("depthwise", [False, True])

@@ -8,6 +8,7 @@ import pytest
 from openrknn.compiler import compile_model
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.float_model import FloatModel
+from openrknn.compiler.forms import Activation, Conv
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph, diff_graphs
 from openrknn.compiler.normalise import normalise
@@ -56,7 +57,7 @@ def test_functions_that_exporters_spell_out_are_recognised(function: str) -> Non
         out = net.add("Mul", c, net.add("Tanh", net.add("Softplus", c)))
     graph = normalised(net, [out])
     assert types(graph) == ["Conv"]
-    assert graph.ops[0].attributes["activation"]["function"] == function
+    assert graph.ops[0].activation == Activation(function)
 
 
 def test_a_residual_joins_the_convolution_that_runs_later() -> None:
@@ -67,7 +68,7 @@ def test_a_residual_joins_the_convolution_that_runs_later() -> None:
     graph = normalised(net, [out])
     assert types(graph) == ["Conv", "Conv"]
     assert graph.ops[1].inputs[3] == a
-    assert graph.ops[1].attributes["post_relu"]
+    assert graph.ops[1].get(Conv).post_relu
 
 
 def test_a_value_that_two_read_is_not_fused_away() -> None:
@@ -81,7 +82,7 @@ def test_a_flattened_map_and_a_gemm_are_one_convolution() -> None:
     net = Net()
     out = net.add("Gemm", net.add("Flatten", net.conv("x", 16, 8)), net.weights(10, 8 * 16), transB=1)
     graph = normalised(net, [out], (1, 16, 4, 4))
-    assert [op.attributes["kernel"] for op in graph.ops] == [(1, 1), (4, 4)]
+    assert [op.get(Conv).kernel for op in graph.ops] == [(1, 1), (4, 4)]
 
 
 def test_parts_of_a_concatenation_that_are_no_atoms_are_picked_together() -> None:
@@ -98,7 +99,7 @@ def test_padding_moves_into_the_convolution() -> None:
     padded = net.add("Pad", "x", net.constant([0, 0, 1, 2, 0, 0, 1, 2], np.int64))
     graph = normalised(net, [net.conv(padded, 16, 8, 3)])
     assert types(graph) == ["Conv"]
-    assert graph.ops[0].attributes["pads"] == (1, 2, 1, 2)
+    assert graph.ops[0].get(Conv).pads == (1, 2, 1, 2)
 
 
 def test_unknown_operators_are_named_together() -> None:
@@ -111,7 +112,7 @@ def test_unknown_operators_are_named_together() -> None:
 def test_forms_that_the_npu_lacks_are_the_cpus() -> None:
     net = Net()
     graph = normalised(net, [net.add("CumSum", net.add("Relu", "x"), net.constant(2, np.int64))])
-    assert [op.attributes["operator"] for op in graph.ops if op.type == "Cpu"] == ["CumSum"]
+    assert [op.operator for op in graph.ops if op.type == "Cpu"] == ["CumSum"]
 
 
 def test_two_stages_can_be_compared() -> None:

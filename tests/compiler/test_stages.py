@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.forms import Activation
 from openrknn.compiler.functions import FUNCTIONS, function_for
 from openrknn.compiler.link.plan import plan
 from openrknn.compiler.program import Program, Step, Tensor
@@ -67,8 +68,7 @@ def test_factors_have_fifteen_bits() -> None:
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in {"pow", "bounds"}])
 def test_tables_follow_their_functions(name: str) -> None:
-    attributes = {"function": name, "alpha": 0.2, "beta": 0.5}
-    function = function_for(attributes, 6.0, power_of_two=False)
+    function = function_for(Activation(name, 0.2, 0.5), 6.0, power_of_two=False)
     x = np.linspace(0.05, function.reach, 4001)
     entries = np.array(function.table.high) / function.gain
     found = np.interp(x, np.linspace(0, function.reach, 513), entries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from openrknn.compiler.forms import Conv, Slice
 from openrknn.compiler.importer import import_model
 from openrknn.compiler.ir import Graph
 from openrknn.compiler.normalise import PASSES, normalise
@@ -39,6 +40,7 @@ output %y"""
         ("%a[1,4] = Relu(%x)", "%a[1,4] = Transpose(%x) perm=[1,0]", "makes"),
         ("%a[1,4] = Relu(%x)", "%a[1,4] = Conv(%x, $w[4,3,1,1], $b[4]) kernel=(1,1) strides=(1,1) dilations=(1,1) "
          "pads=(0,0,0,0) group=1", "makes"),
+        ("%a[1,4] = Relu(%x)", "%a[1,4] = Conv(%x, $w[4,1,1,1], $b[4]) kernel=(1,1) group=2", "makes"),
     ],
 )  # fmt: skip
 def test_broken_graphs_are_told(line: str, instead: str, what: str) -> None:
@@ -61,6 +63,16 @@ def test_properties(each: Property, text: str) -> None:
     verify_graph(parse_graph(text), "without")
     with pytest.raises(GraphError, match=each.text):
         verify_graph(parse_graph(text), "with", [each])
+
+
+def test_a_form_belongs_to_its_operator() -> None:
+    graph = parse_graph("input %x[1,4]\n%y[1,4] = Activation(%x) function=relu\noutput %y")
+    verify_graph(graph, "sound")
+    graph.ops[0].form = Slice(0)
+    with pytest.raises(GraphError, match="has the form of a Slice"):
+        verify_graph(graph, "behind the pass")
+    with pytest.raises(TypeError, match="Activation 'y' is no normalised Conv"):
+        graph.ops[0].get(Conv)
 
 
 def test_the_pass_that_errs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.forms import Activation
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import NPU_FUNCTIONS
 from openrknn.compiler.operators.row import Formula
@@ -114,22 +114,22 @@ def _slope(value: float) -> tuple[int, int]:
     return multiplier, max(shift, 0)
 
 
-def farthest(attributes: Mapping[str, Any]) -> float:
+def farthest(activation: Activation) -> float:
     """How far a table of a function ever has to reach; infinite where it has no end."""
-    name = attributes["function"]
-    if name == "bounds" and math.isfinite(attributes["alpha"]) and math.isfinite(attributes["beta"]):
+    name, (alpha, beta) = activation.function, activation.numbers
+    if name == "bounds" and math.isfinite(alpha) and math.isfinite(beta):
         # Beyond the bounds it is flat, so the table must not end before them: rounding to three digits may do that.
-        return 1.006 * max(abs(float(attributes["alpha"])), abs(float(attributes["beta"])))
+        return 1.006 * max(abs(alpha), abs(beta))
     return FUNCTIONS[name][1]
 
 
 def function_for(
-    attributes: Mapping[str, Any], reach: float, *, power_of_two: bool, ceiling: float = math.inf
+    activation: Activation, reach: float, *, power_of_two: bool, ceiling: float = math.inf
 ) -> Function:
     """The table for an activation whose inputs reach this far, and its results as far as `ceiling`."""
-    name = attributes["function"]
-    limit = farthest(attributes)
-    parameters = tuple((key, float(attributes[key])) for key in ("alpha", "beta") if key in attributes)
+    name, limit = activation.function, farthest(activation)
+    given = (("alpha", activation.alpha), ("beta", activation.beta))
+    parameters = tuple((key, float(number)) for key, number in given if number is not None)
     # Three significant digits: tables of nearly equal reach become equal, and one load serves both.
     wanted = min(limit, max(reach, 1e-3))
     rounded = _exact(wanted, has_corner=name in _CORNERS) if power_of_two else float(f"{wanted:.3g}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op
 
 __all__ = ["MOVING_CONVS", "POINT", "TooManyError", "choice", "identity_conv", "selection_conv"]
@@ -19,10 +18,8 @@ _LARGEST = 1 << 26
 MOVING_CONVS = frozenset({"Slice", "Concat", "Pad", "Input", "Expand", "Pick"})
 """What 1x1 convolutions that only move come from, as they say themselves."""
 
-POINT: Mapping[str, Any] = MappingProxyType(
-    {"kernel": (1, 1), "strides": (1, 1), "dilations": (1, 1), "pads": (0, 0, 0, 0), "group": 1}
-)
-"""Attributes of a 1x1 convolution over all channels."""
+POINT = Conv((1, 1))
+"""A 1x1 convolution over all channels."""
 
 
 class TooManyError(UnsupportedOperatorError):
@@ -46,10 +43,11 @@ def identity_conv(
 ) -> Op:  # fmt: skip
     """A depthwise 1x1 convolution that changes nothing: it crops (negative pads), pads and takes every n-th pixel."""
     channels = graph.values[source].cube[0]
-    own = {"strides": strides, "pads": tuple(pads), "group": channels, "pad_value": pad_value, "from": why}
+    top, left, bottom, right = pads
+    form = Conv((1, 1), strides, pads=(top, left, bottom, right), group=channels, pad_value=pad_value)
     weight = graph.add_constant(f"{target}_one", np.ones((channels, 1, 1, 1)))
     bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
-    return Op("Conv", name, [source, weight, bias], [target], {**POINT, **own}, (name,))
+    return Op("Conv", name, [source, weight, bias], [target], {}, (name,), form, why)
 
 
 def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Array, why: str) -> Op:
@@ -59,4 +57,4 @@ def selection_conv(graph: Graph, source: str, target: str, name: str, picks: Arr
     weight[np.arange(len(picks)), picks] = 1
     kept = graph.add_constant(f"{target}_picks", weight)
     bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))
-    return Op("Conv", name, [source, kept, bias], [target], {**POINT, "from": why}, (name,))
+    return Op("Conv", name, [source, kept, bias], [target], {}, (name,), POINT, why)

@@ -7,17 +7,21 @@ stand in execution order.
 
 from __future__ import annotations
 
+import builtins
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.compiler.forms import Activation, Conv, Form, shown_fields
+
 __all__ = ["Array", "Graph", "Op", "Quantization", "StoredWeights", "Value", "diff_graphs", "format_graph"]
 
 Array: TypeAlias = npt.NDArray[Any]
+F = TypeVar("F", bound=Form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,39 @@ class Op:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
+    """ONNX's, and `reason`: why nobody can do it."""
     fused: tuple[str, ...] = ()
     """Names of the ONNX operators that went into this one."""
+    form: Form | None = None
+    """What `lower` needs of a normalised operator."""
+    origin: str = ""
+    """What a convolution comes from that was none in the model."""
 
     @property
     def output(self) -> str:
         return self.outputs[0]
+
+    @property
+    def operator(self) -> str:
+        """Its type, or that of the ONNX operator that the CPU does."""
+        return str(self.attributes["operator"]) if self.type == "Cpu" else self.type
+
+    @property
+    def activation(self) -> Activation | None:
+        """The function that it is, or that is fused into it."""
+        form = self.form
+        return form if isinstance(form, Activation) else form.activation if isinstance(form, Conv) else None
+
+    def get(self, kind: builtins.type[F]) -> F:
+        """Its form, which is of this kind."""
+        if not isinstance(self.form, kind):
+            raise TypeError(f"{self.type} {self.name!r} is no normalised {kind.__name__}")
+        return self.form
+
+    def become(self, kind: str, form: Form | None, inputs: list[str] | None = None) -> None:
+        """Another operator, which writes the same."""
+        self.type, self.form, self.attributes = kind, form, {}
+        self.inputs = self.inputs if inputs is None else inputs
 
     def with_output(self, name: str, *fused: str) -> Op:
         """The same operator writing to another value."""
@@ -241,7 +272,10 @@ def _lines(graph: Graph) -> Iterator[str]:
 def _op(graph: Graph, op: Op) -> str:
     results = ", ".join(_value(graph, name) for name in op.outputs)
     operands = ", ".join(_operand(graph, name) for name in op.inputs)
-    attributes = "".join(f" {name}={_attribute(value)}" for name, value in sorted(op.attributes.items()))
+    shown = {**op.attributes, **(shown_fields(op.form) if op.form else {})}
+    if op.origin:
+        shown["from"] = op.origin
+    attributes = "".join(f" {name}={_attribute(value)}" for name, value in sorted(shown.items()))
     return f"{results} = {op.type}({operands}){attributes}"
 
 
@@ -264,6 +298,9 @@ def _operand(graph: Graph, name: str) -> str:
 def _attribute(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"array{list(value.shape)}"
+    if isinstance(value, Activation):
+        parameters = [f"{name}={number}" for name, number in shown_fields(value).items() if name != "function"]
+        return value.function + (f"({','.join(parameters)})" if parameters else "")
     if isinstance(value, list | tuple) and len(value) > _SHOWN:
         return f"[{len(value)} entries]"
     return str(list(value)) if isinstance(value, tuple) else str(value)

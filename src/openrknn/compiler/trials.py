@@ -120,7 +120,7 @@ def _indices(graph: Graph, name: str, generator: np.random.Generator) -> Array:
 
 
 def _kind(op: Op) -> str:
-    return str(op.attributes.get("operator", op.type))
+    return op.operator
 
 
 def _table(graph: Graph, op: Op) -> int:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.forms import FORMS, Activation, Form
 from openrknn.compiler.ir import Graph, Op, Quantization, Value, format_graph
 
 __all__ = ["Case", "cases_of", "notes_of", "parse_graph", "show_graph"]
@@ -94,7 +95,20 @@ def _operator(graph: Graph, line: str) -> None:
     attributes = {
         name: _literal(value) for name, value in re.findall(r" (\w+)=((?:\[.*?\]|\(.*?\)|[^ ])+)", found[4])
     }
-    graph.ops.append(Op(found[2], outputs[0], inputs, outputs, attributes))
+    origin = attributes.pop("from", "")
+    form = _form(found[2], attributes)
+    graph.ops.append(Op(found[2], outputs[0], inputs, outputs, {} if form else attributes, (), form, origin))
+
+
+def _form(kind: str, attributes: dict[str, Any]) -> Form | None:
+    """A normalised operator's; None if what only that has is not among the attributes."""
+    made = FORMS.get(kind)
+    if made is None or any(entry.default is MISSING and entry.name not in attributes for entry in fields(made)):
+        return None
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
+    function = given.get("activation")
+    form: Form = made(**given if function is None else {**given, "activation": Activation(str(function))})
+    return form
 
 
 def _literal(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.compiler.formats import Format
+from openrknn.compiler.forms import Conv, Slice
 from openrknn.compiler.identity import TooManyError, identity_conv, selection_conv
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.targets import Target
@@ -52,7 +53,7 @@ def _reads_picture(op: Op, name: str, is_whole: bool) -> bool:
         return True
     if op.type != "Conv" or name in op.inputs[1:]:
         return False
-    return is_whole or not (op.attributes.get("pad_value") and any(op.attributes["pads"]))
+    return is_whole or not (op.get(Conv).pad_value and any(op.get(Conv).pads))
 
 
 def align_inputs(graph: Graph, form: Format) -> None:
@@ -92,10 +93,10 @@ def pair_surfaces(graph: Graph, target: Target) -> None:
 def copy_input_slices(graph: Graph) -> None:
     """Channels of an input for the CPU: a window into memory that may be the user's has no address of its own."""
     for op in list(graph.ops):
-        if op.type != "Slice" or op.inputs[0] not in graph.inputs or op.attributes.get("along"):
+        if not isinstance(op.form, Slice) or op.inputs[0] not in graph.inputs or op.form.along_pixels:
             continue
         if any(user.type in {"Cpu", "Reshape"} for user in graph.ops if op.output in user.inputs):
-            start = op.attributes["start"]
+            start = op.form.start
             picks = np.arange(start, start + graph.values[op.output].cube[0])
             try:
                 made = selection_conv(graph, op.inputs[0], op.output, op.name, picks, "Slice")
@@ -106,7 +107,7 @@ def copy_input_slices(graph: Graph) -> None:
 
 def _cpu_slice(graph: Graph, op: Op) -> Op:
     before, after = graph.shape(op.inputs[0]), graph.shape(op.output)
-    start = int(op.attributes["start"])
+    start = op.get(Slice).start
     axis = next(at for at, (whole, part) in enumerate(zip(before, after, strict=True)) if whole != part)
     bounds = [
         graph.add_constant(f"{op.output}_{name}", np.array([number], np.int64))

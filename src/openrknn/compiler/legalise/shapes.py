@@ -56,12 +56,12 @@ def fit_cpu(graph: Graph) -> None:
 def _is_four(graph: Graph, op: Op, name: str) -> bool:
     """Whether the operator may see the value as the NPU has it."""
     rank = len(graph.shape(name))
-    return rank == 4 or rank in _LIKE_FOUR.get(op.attributes["operator"], ())
+    return rank == 4 or rank in _LIKE_FOUR.get(op.operator, ())
 
 
 def _is_cut_off(graph: Graph, op: Op) -> bool:
     """Runtime 1.5.2 cuts int8 results of Softmax off, instead of rounding, where it writes them in the NPU's layout."""
-    return op.attributes["operator"] == "Softmax" and graph.values[op.output].quantization is not None
+    return op.operator == "Softmax" and graph.values[op.output].quantization is not None
 
 
 def _is_plain(graph: Graph, name: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
+from openrknn.compiler.forms import Activation, Concat, Slice
 from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
@@ -79,7 +80,7 @@ def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
     if op.type == "Concat":
         _copy_parts(low, op, copies[op.output])
     elif op.type == "Slice":
-        if op.attributes.get("copied"):
+        if op.output in copies:
             _copy_slice(low, op)
     elif op.type != "Reshape" or low.tensor(op.output).parent is None:
         _LOWER[op.type](low, op)
@@ -87,15 +88,15 @@ def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
 
 def _choose_tables(low: Lowering) -> None:
     """One table for all users of a function that need about the same: it reaches as far as the farthest of them."""
-    users: dict[tuple[Any, ...], list[_User]] = {}
+    users: dict[Activation, list[_User]] = {}
     makers = low.graph.producers()
     for op in low.graph.ops:
         if op.type == "Softmax":
-            low.functions[id(op.attributes)] = softmax_table()
-        attributes = op.attributes if op.type == "Activation" else op.attributes.get("activation")
-        if not attributes or attributes["function"] not in FUNCTIONS:
+            low.functions[op.output] = softmax_table()
+        activation = op.activation
+        if activation is None or activation.function not in FUNCTIONS:
             continue
-        limit = FUNCTIONS[attributes["function"]][1]
+        limit = FUNCTIONS[activation.function][1]
         reach = limit
         if op.type == "Activation":
             name = op.inputs[0]
@@ -109,19 +110,18 @@ def _choose_tables(low: Lowering) -> None:
                 reach = max(abs(seen.low), abs(seen.high))
             elif not np.isfinite(limit):
                 reach = 16.0
-        key = (attributes["function"], attributes.get("alpha"), attributes.get("beta"))
-        users.setdefault(key, []).append(_User(attributes, reach, _ceiling(low, op)))
-    for alike in (group for entries in users.values() for group in _groups(entries)):
-        reach, ceiling = max(entry.reach for entry in alike), max(entry.ceiling for entry in alike)
-        for entry in alike:
-            made = function_for(entry.attributes, reach, power_of_two=low.has_floats, ceiling=ceiling)
-            low.functions[id(entry.attributes)] = made
+        users.setdefault(activation, []).append(_User(op.output, reach, _ceiling(low, op)))
+    for activation, entries in users.items():
+        for alike in _groups(activation, entries):
+            reach, ceiling = max(entry.reach for entry in alike), max(entry.ceiling for entry in alike)
+            made = function_for(activation, reach, power_of_two=low.has_floats, ceiling=ceiling)
+            low.functions.update(dict.fromkeys((entry.output for entry in alike), made))
 
 
 class _User(NamedTuple):
     """An operator that a table is for."""
 
-    attributes: dict[str, Any]
+    output: str
     reach: float
     ceiling: float
 
@@ -130,13 +130,13 @@ _ALIKE = 2.0
 """Users of one table differ by no more: each of them has half of the entries, and half of the results, or more."""
 
 
-def _groups(users: list[_User]) -> list[list[_User]]:
+def _groups(activation: Activation, users: list[_User]) -> list[list[_User]]:
     """Users of a function by the table that they share.
 
     A function that is straight far away has one table, which ends there. The others have no such end: in a table that
     reaches to 1000, the square roots of numbers below 1 lie between two entries.
     """
-    if math.isfinite(farthest(users[0].attributes)):
+    if math.isfinite(farthest(activation)):
         return [users]
     found: list[list[_User]] = []
     for user in sorted(users, key=lambda entry: (entry.reach, entry.ceiling), reverse=True):
@@ -152,7 +152,7 @@ def _groups(users: list[_User]) -> list[list[_User]]:
 
 def _ceiling(low: Lowering, op: Op) -> float:
     """How large the results are that anything is left of; twice that, for what lies between two entries."""
-    if op.type != "Activation" or op.attributes["function"] not in STEEP:
+    if not isinstance(op.form, Activation) or op.form.function not in STEEP:
         return math.inf
     seen, stored = low.statistics.get(op.output), low.graph.given.get(op.output) or low.quantization(op.output)
     if stored is not None:
@@ -161,7 +161,7 @@ def _ceiling(low: Lowering, op: Op) -> float:
 
 
 def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
-    step = None
+    step, form = None, op.get(Concat)
     for number, name in enumerate(op.inputs):
         if name not in parts:
             continue
@@ -173,22 +173,23 @@ def _copy_parts(low: Lowering, op: Op, parts: list[str]) -> None:
             cube = Value("", low.graph.shape(name)).cube
             source = low.feature_constant(name, cube, low.quantization(op.output))
             step.inputs.append(source)
-        low.program.tensors[window] = _window(low, window, source, op.output, op, op.attributes["starts"][number])
+        low.program.tensors[window] = _window(low, window, source, op.output, form.starts[number], form.along_pixels)
         low.add_rows(step, copy_task(low, source, window))
 
 
 def _copy_slice(low: Lowering, op: Op) -> None:
     """An output of the model is a buffer of its own, and so is what the CPU reads, or another map holds."""
     window = f"{op.output}_window"
-    low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], op, op.attributes["start"])
+    form = op.get(Slice)
+    low.program.tensors[window] = _window(low, window, op.output, op.inputs[0], form.start, form.along_pixels)
     low.add_rows(low.step(op, "Slice"), copy_task(low, window, op.output))
 
 
-def _window(low: Lowering, name: str, like: str, parent: str, op: Op, start: int) -> Tensor:
+def _window(low: Lowering, name: str, like: str, parent: str, start: int, along_pixels: bool) -> Tensor:
     tensor = replace(low.tensor(like), name=name, data=None)
     root = low.tensor(parent)
     tensor.parent, tensor.pitch = parent, root.pitch
     tensor.kind = Kind.INTERNAL
-    atoms = start if op.attributes.get("along") == "pixels" else start // low.format.atom * root.pitch
+    atoms = start if along_pixels else start // low.format.atom * root.pitch
     tensor.parent_offset = atoms * low.target.atom_bytes
     return tensor

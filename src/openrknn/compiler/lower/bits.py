@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.compiler.forms import Estimate
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.recipes.elementwise import elementwise_task
@@ -32,7 +33,7 @@ def lower_estimate(low: Lowering, op: Op) -> None:
     shift, constant = (1, ROOT_CONSTANT) if op.type == "RootEstimate" else (0, INVERSE_CONSTANT)
     limit = None
     if op.type == "InverseEstimate":
-        limit = Clamp(constant - fp16_bits(op.attributes["least"]))
+        limit = Clamp(constant - fp16_bits(op.get(Estimate).least))
     stages = Stages(
         bias=multiplied(scaled(-1, shift), is_float=False), norm=added(constant, clamp=limit, is_float=False),
         out_precision=Precision.INT16,

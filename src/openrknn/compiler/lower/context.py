@@ -46,8 +46,8 @@ class Lowering:
     program: Program
     options: Options
     statistics: Mapping[str, Statistics] = field(default_factory=dict)
-    functions: dict[int, Function] = field(default_factory=dict)
-    """Activation attributes (by id) -> the table that they use."""
+    functions: dict[str, Function] = field(default_factory=dict)
+    """What an operator writes -> the table that it needs."""
     errors: dict[str, float] = field(default_factory=dict)
     current: Format | None = None
     """Of the operator that is being lowered."""

@@ -9,6 +9,7 @@ import numpy as np
 from openrknn.compiler.budget import filled
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, ceil_div
+from openrknn.compiler.forms import Activation, Conv
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.constants import Packed, pack_constants
 from openrknn.compiler.lower.context import Lowering
@@ -47,36 +48,37 @@ def lower_convolution(low: Lowering, op: Op) -> None:
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     geometry = _geometry(low, op)
     residual = op.inputs[3] if len(op.inputs) > 3 else None
-    activation = op.attributes.get("activation")
+    conv, function = op.get(Conv), low.functions.get(op.output)
     kind = "ConvTranspose" if op.type == "ConvTranspose" else "Conv"
     kind += ("Add" if residual else "") + _suffix(op)
     step = low.step(op, kind, inputs=[op.inputs[0]], outputs=[op.output])
     step.macs = int(np.prod(target.cube)) * int(np.prod(geometry.weights.shape[1:]))
     bias = low.graph.constants[op.inputs[2]].astype(np.float64)
-    written = wide_tensor(low, op.output) if is_wide(low, activation) else target
+    written = wide_tensor(low, op.output) if is_wide(low, op) else target
     depthwise = geometry.group > 1 and geometry.group == source.cube[0] == target.cube[0] and source.layout != "picture"
     if depthwise:
         _part(low, op, step, geometry, geometry.weights, bias, 0, 0, source.cube[0], written, depthwise=True)
     else:
         for weights, part_bias, first_in, first_out, channels in _groups(low, geometry, bias, source):
             _part(low, op, step, geometry, weights, part_bias, first_in, first_out, channels, written, depthwise=False)
-    if op.attributes.get("edges"):
-        _correct_edges(low, op, step)
+    if conv.edges:
+        _correct_edges(low, op, step, *conv.edges)
         step.shares.clear()  # edges are corrected when all rows are there
     if residual:
         step.inputs.append(residual)
-    if activation and id(activation) in low.functions:
-        step.table = low.functions[id(activation)].key
+    if function is not None:
+        step.table = function.key
         if written is not target:
-            low.add_rows(step, scale_task(low, written, op.output, low.functions[id(activation)]))
+            low.add_rows(step, scale_task(low, written, op.output, function))
 
 
-def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
+def _correct_edges(
+    low: Lowering, op: Op, step: Step, row_factors: tuple[float, ...], column_factors: tuple[float, ...]
+) -> None:
     """Multiply the outermost rows and columns in place; corners get both factors."""
     tensor = low.tensor(op.output)
     channels, height, width = tensor.cube
     quantization = low.quantization(op.output)
-    row_factors, column_factors = op.attributes["edges"]
     strips = [((channels, 1, width), row, 0, gain)
               for number, gain in enumerate(row_factors) for row in (number, height - 1 - number)]  # fmt: skip
     strips += [((channels, height, 1), 0, column, gain)
@@ -91,16 +93,14 @@ def _correct_edges(low: Lowering, op: Op, step: Step) -> None:
 
 
 def _suffix(op: Op) -> str:
-    activation = op.attributes.get("activation")
-    name = _NAMES.get(activation["function"], "Lut") if activation else ""
-    return name + ("Relu" if op.attributes.get("post_relu") else "")
+    name = _NAMES.get(op.activation.function, "Lut") if op.activation else ""
+    return name + ("Relu" if op.get(Conv).post_relu else "")
 
 
 def _geometry(low: Lowering, op: Op) -> _Geometry:
     weights = low.graph.constants[op.inputs[1]].astype(np.float64)
-    strides, dilations = op.attributes["strides"], op.attributes["dilations"]
-    top, left = op.attributes["pads"][:2]
-    group = op.attributes["group"]
+    conv = op.get(Conv)
+    strides, dilations, group, (top, left) = conv.strides, conv.dilations, conv.group, conv.pads[:2]
     if op.type == "Conv":
         return _Geometry(weights, strides, dilations, top, left, (1, 1), group)
     inputs, outputs = weights.shape[0] // group, weights.shape[1]
@@ -250,7 +250,7 @@ def _pixels(source: Tensor, row: int, column: int, row_pixels: int) -> Place:
 
 
 def _pad_value(low: Lowering, op: Op) -> int:
-    value = float(op.attributes.get("pad_value", 0.0))
+    value = op.get(Conv).pad_value
     quantization = low.quantization(op.inputs[0])
     if quantization is None:
         return fp16_bits(value)
@@ -270,37 +270,33 @@ def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -
     finish.convolution(corrects=packed.corrects)
     if packed.power:
         finish.divide(packed.power)
-    activation = op.attributes.get("activation")
     largest = max(abs(target.low), abs(target.high)) if target is not None else 0.0
-    if activation:
-        apply_activation(low, op, finish, activation, largest, first_out, count)
+    if op.activation:
+        apply_activation(low, op, finish, op.activation, largest, first_out, count)
     if len(op.inputs) > 3:
         other = low.quantization(op.inputs[3])
-        finish.operand(EwAlgorithm.ADD, other, relu=bool(op.attributes.get("post_relu")))
+        finish.operand(EwAlgorithm.ADD, other, relu=op.get(Conv).post_relu)
     finish.output()
     return finish
 
 
 def apply_activation(
-    low: Lowering, op: Op, finish: Finish, activation: dict[str, object], largest: float, first: int, count: int
+    low: Lowering, op: Op, finish: Finish, activation: Activation, largest: float, first: int, count: int
 ) -> None:
     """The activation stage of a convolution or of a flying task."""
-    function = activation["function"]
+    function, (alpha, bound) = activation.function, activation.numbers
     if function == "relu":
         finish.relu()
     elif function == "clip":
-        finish.clip(float(activation["bound"]))  # type: ignore[arg-type]
+        finish.clip(bound)
     elif function == "leaky":
-        alpha = float(activation["alpha"])  # type: ignore[arg-type]
         finish.leaky(alpha, largest / min(1.0, abs(alpha) or 1.0))
     elif function == "prelu":
-        slope = np.asarray(activation["slope"], np.float64)[first : first + count]
+        slope = np.asarray(activation.slope)[first : first + count]
         finish.leaky(Place(_slopes(low, op, slope)), largest / max(1e-2, min(1.0, float(np.abs(slope).max()))))
     else:
-        function = low.functions[id(activation)]
-        finish.lookup(
-            function, low.quantization(op.inputs[0]) if finish.flying else None, wide=is_wide(low, activation)
-        )
+        source = low.quantization(op.inputs[0]) if finish.flying else None
+        finish.lookup(low.functions[op.output], source, wide=is_wide(low, op))
 
 
 def _slopes(low: Lowering, op: Op, slope: Array) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
+from openrknn.compiler.forms import Activation, Binary, Repeat
 from openrknn.compiler.ir import Op, Quantization
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.convolution import apply_activation
@@ -38,24 +39,24 @@ _TYPES = {"relu": "Relu", "clip": "Clip", "leaky": "LeakyRelu", "prelu": "PRelu"
 def lower_activation(low: Lowering, op: Op) -> None:
     """A function of one number where no convolution comes before it."""
     source, target = low.quantization(op.inputs[0]), low.quantization(op.output)
-    function = op.attributes["function"]
+    activation, table = op.get(Activation), low.functions.get(op.output)
+    function = activation.function
     step = low.step(op, _TYPES.get(function, function.capitalize()))
     finish = Finish(source.scale if source else 1.0, target, flying=True)
-    is_table = id(op.attributes) in low.functions
-    if not is_table:
+    if table is None:
         finish.subtract_zero_point(source)
         if source is not None and function in {"relu", "clip"}:
             finish.widen()
     else:
-        step.table = low.functions[id(op.attributes)].key
+        step.table = table.key
     largest = max(abs(source.low), abs(source.high)) if source else 0.0
     channels = low.tensor(op.output).cube[0]
-    apply_activation(low, op, finish, op.attributes, largest, 0, channels)
-    if is_wide(low, op.attributes):
+    apply_activation(low, op, finish, activation, largest, 0, channels)
+    if table is not None and is_wide(low, op):
         written = wide_tensor(low, op.output)
         factor = written.atom_bytes // low.format.atom_bytes
         _flying(low, step, op.inputs[0], op.output, finish, Cube(written.at(), factor * written.pitch))
-        low.add_rows(step, scale_task(low, written, op.output, low.functions[id(op.attributes)]))
+        low.add_rows(step, scale_task(low, written, op.output, table))
     else:
         _flying(low, step, op.inputs[0], op.output, finish)
 
@@ -63,12 +64,13 @@ def lower_activation(low: Lowering, op: Op) -> None:
 def lower_binary(low: Lowering, op: Op) -> None:
     """x (+ - * max min) y, y per pixel or per channel."""
     left, right = op.inputs
-    method = op.attributes["method"]
+    binary = op.get(Binary)
+    method, relu = binary.method, binary.post_relu
     if low.target.has_short_algorithms and low.format.name == "fp16" and method in {"sub", "div"}:
         left, right, method = _without_difference(low, op)
     first, target = low.quantization(left), low.quantization(op.output)
     cube = low.tensor(op.output).cube
-    per_channel = op.attributes["broadcast"] == "channel"
+    per_channel = binary.broadcast == "channel"
     second: Quantization | None
     if right in low.graph.constants:
         array = low.graph.constants[right]
@@ -78,10 +80,9 @@ def lower_binary(low: Lowering, op: Op) -> None:
     else:
         second, other = low.quantization(right), low.cube(right)
     names = [left, other.place.tensor]
-    step = low.step(op, method.capitalize() + ("Relu" if op.attributes.get("post_relu") else ""), inputs=names)
-    if per_channel and method == "add" and op.attributes["method"] == "sub" and right not in low.graph.constants:
+    step = low.step(op, method.capitalize() + ("Relu" if relu else ""), inputs=names)
+    if per_channel and method == "add" and binary.method == "sub" and right not in low.graph.constants:
         other = _negated(low, op, step, other)
-    relu = bool(op.attributes.get("post_relu"))
     source = low.cube(left)
     can_swap = first is not None and second is not None and not per_channel and method in {"add", "max", "min"}
     if can_swap and first is not None and second is not None and second.scale > first.scale:
@@ -94,10 +95,10 @@ def lower_binary(low: Lowering, op: Op) -> None:
     if method == "negate":
         method = "add"
         finish.multiply(-1.0)
-    if op.attributes.get("gain", 1.0) != 1.0:
-        finish.multiply(op.attributes["gain"])
-    if op.attributes.get("offset"):
-        finish.add(op.attributes["offset"])
+    if binary.gain != 1.0:
+        finish.multiply(binary.gain)
+    if binary.offset:
+        finish.add(binary.offset)
     if method == "mul":
         finish.operand(EwOperation.MUL, second, relu=relu)
     else:
@@ -136,13 +137,13 @@ def _negated(low: Lowering, op: Op, step: Step, other: Cube) -> Cube:
 def _without_difference(low: Lowering, op: Op) -> tuple[str, str, str]:
     """x - y as -y + x: the unit adds, but does not subtract. One y for each channel is negated before (`_negated`)."""
     left, right = op.inputs
-    method = op.attributes["method"]
+    method = op.get(Binary).method
     if right in low.graph.constants:
         array = low.graph.constants[right].astype(np.float64)
         if method == "sub" or array.all():
             other = low.graph.add_constant(f"{op.output}_other", -array if method == "sub" else 1 / array)
             return left, other, "add" if method == "sub" else "mul"
-    elif op.attributes["broadcast"] != "channel":
+    elif op.get(Binary).broadcast != "channel":
         return (left, right, "div") if method == "div" else (right, left, "negate")
     elif method == "sub":
         return left, right, "add"
@@ -156,7 +157,7 @@ def lower_repeat(low: Lowering, op: Op) -> None:
     """Nearest upsampling, one task per surface; cores share surfaces, or rows where these are few."""
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     channels, rows, columns = source.cube
-    factors = op.attributes["factors"]
+    factors = op.get(Repeat).factors
     step = low.step(op, "Resize")
 
     def made(channel: int, row: int, count: int) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.forms import Pool
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Task
@@ -15,9 +16,8 @@ __all__ = ["lower_pool"]
 def lower_pool(low: Lowering, op: Op) -> None:
     """One task per stripe of columns; cores share the rows of the output."""
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
-    kernel, strides = op.attributes["kernel"], op.attributes["strides"]
-    top, left = op.attributes["pads"][:2]
-    average = op.attributes["method"] == "average"
+    pool = op.get(Pool)
+    kernel, strides, (top, left), average = pool.kernel, pool.strides, pool.pads[:2], pool.method == "average"
     channels, height, width = source.cube
     _, out_height, out_width = target.cube
     quantization = low.quantization(op.inputs[0])

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from openrknn.compiler.formats import HEAD_CHANNELS, align
+from openrknn.compiler.forms import Product
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
-from openrknn.compiler.lower.tiles import multiply_by_tiles
+from openrknn.compiler.lower.tiles import head_place, multiply_by_tiles
 from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task, zero_task
@@ -30,52 +31,46 @@ _RUN = 8
 
 def lower_product(low: Lowering, op: Op) -> None:
     """One step: weights, then a convolution for each head."""
-    heads, kernels, depth, rows, gain = (op.attributes[name] for name in ("heads", "kernels", "depth", "rows", "gain"))
+    product = op.get(Product)
+    kernels, depth = product.kernels, product.depth
     left, right, target = low.tensor(op.inputs[0]), low.tensor(op.inputs[1]), low.tensor(op.output)
     step, form = low.step(op, "exMatMul"), low.target.fp16
-    windows = op.attributes["windows"]
-    step.macs = windows * heads * kernels * depth * rows
+    step.macs = product.count * kernels * depth * product.rows
     if not low.target.turns_lanes:
         multiply_by_tiles(low, op, step)
         return
     room = align(depth, HEAD_CHANNELS)
-    channels = room if op.attributes["left"] == "channels" else depth
-    if op.attributes["turned"]:
+    channels = room if product.left == "channels" else depth
+    if product.turned:
         weights = list(_turned(low, op, right, stored_channels(low.target, channels), step.tasks))
     else:
         weights = list(_straight(low, op, right, step.tasks))
-    stored = align(kernels, HEAD_CHANNELS) if op.attributes["turned"] else kernels
-    for number in range(windows * heads):
-        source = Line(_head(op, left, op.attributes["left"], number, room), left.pitch, channels, form.atom_bytes)
-        place = _head(op, target, op.attributes["out"], number, align(kernels, HEAD_CHANNELS))
+    stored = align(kernels, HEAD_CHANNELS) if product.turned else kernels
+    for number in range(product.count):
+        source = Line(head_place(product, left, product.left, number, room), left.pitch, channels, form.atom_bytes)
+        place = head_place(product, target, product.out, number, align(kernels, HEAD_CHANNELS))
         made = Line(place, target.pitch, kernels, form.atom_bytes)
-        for first, count in line_pixels(low.target, channels, rows):
+        for first, count in line_pixels(low.target, channels, product.rows):
             low.add(
                 step,
                 pointwise_task(
-                    low.target, source.at(first), made.at(first), count, weights[number], gain=gain, kernels=stored
+                    low.target, source.at(first), made.at(first), count, weights[number], gain=product.gain,
+                    kernels=stored,
                 ),
             )
 
 
-def _head(op: Op, tensor: Tensor, form: str, number: int, room: int) -> Place:
-    """Where a head of a window begins; they are numbered window by window."""
-    window, head = divmod(number, op.attributes["heads"])
-    return tensor.at(0, number) if form == "rows" else tensor.at(head * room, window)
-
-
 def _straight(low: Lowering, op: Op, tensor: Tensor, tasks: list[Task]) -> Iterator[Place]:
     """Pixels are kernels: atoms in another order."""
-    kernels, form = op.attributes["kernels"], op.attributes["right"]
-    count_all = op.attributes["windows"] * op.attributes["heads"]
-    room, group = align(op.attributes["depth"], HEAD_CHANNELS), low.target.fp16.group
+    product = op.get(Product)
+    kernels, room, group = product.kernels, align(product.depth, HEAD_CHANNELS), low.target.fp16.group
     numbers, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)
     each = align(kernels * room * numbers.element_bytes, 64)
-    made = scratch(low, f"{op.output}_kernels", count_all * each)
+    made = scratch(low, f"{op.output}_kernels", product.count * each)
     atoms = room // numbers.atom
     whole = kernels // group
-    for number in range(count_all):
-        source, target = _head(op, tensor, form, number, room), Place(made, number * each)
+    for number in range(product.count):
+        source, target = head_place(product, tensor, product.right, number, room), Place(made, number * each)
         for at in range(0, atoms, _ATOMS):
             count = min(_ATOMS, atoms - at)
             lines = skip(source, at * tensor.pitch)
@@ -104,18 +99,18 @@ def _blocks(
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Place]:
     """Channels are kernels, of all heads in a row: runs of 8 pixels become atoms."""
-    for window in range(op.attributes["windows"]):
+    for window in range(op.get(Product).windows):
         yield from _turned_window(low, op, Cube(tensor.at(0, window), tensor.pitch), stored, tasks)
 
 
 def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Place]:
-    heads, depth = op.attributes["heads"], op.attributes["depth"]
-    room, group = align(op.attributes["kernels"], HEAD_CHANNELS), low.target.fp16.group
+    product = op.get(Product)
+    heads, room, group = product.heads, align(product.kernels, HEAD_CHANNELS), low.target.fp16.group
     form, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)
     per = group // _RUN
     surfaces = heads * room // form.atom
     source, pitch = tensor.place, tensor.pitch
-    if stored != depth:
+    if stored != product.depth:
         source, pitch = _filled(low, op, tensor, surfaces, stored, tasks), stored
     atoms = stored // _RUN
     made = scratch(low, f"{op.output}_kernels", surfaces * form.atom * stored * form.element_bytes)
@@ -148,7 +143,7 @@ def _lanes(place: Place, atoms: int, groups: int, step: int, kernels: int) -> Wr
 
 def _filled(low: Lowering, op: Op, tensor: Cube, surfaces: int, pixels: int, tasks: list[Task]) -> Place:
     """A copy with zeros behind the last pixel."""
-    there, form = op.attributes["depth"], low.target.fp16
+    there, form = op.get(Product).depth, low.target.fp16
     copy = scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes)
     size = (surfaces * form.atom, 1, there)
     tasks.append(Task(elementwise_task(form, size, tensor, Cube(Place(copy), pixels))))

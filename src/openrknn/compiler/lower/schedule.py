@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from openrknn.compiler.forms import Concat, Conv
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 
@@ -76,14 +77,14 @@ def _write_order(low: Lowering) -> dict[str, str]:
         return any(needs(entry, other, seen) for entry in before)
 
     for op in graph.ops:
-        if op.type != "Concat" or op.attributes.get("along"):
+        if not isinstance(op.form, Concat) or op.form.along_pixels:
             continue
         for first, second in zip(op.inputs, op.inputs[1:], strict=False):
             maker, follower = makers.get(first), makers.get(second)
             if maker is None or follower is None or maker.type not in {"Conv", "ConvTranspose"}:
                 continue
             form = low.format_of(first)
-            group = form.depthwise_group if maker.attributes["group"] > 1 else form.group
+            group = form.depthwise_group if maker.get(Conv).group > 1 else form.group
             if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
                 continue
             if not needs(first, second, set()):
@@ -101,6 +102,5 @@ def _is_cpu(low: Lowering, op: Op) -> bool | None:
 
 
 def _table(low: Lowering, op: Op) -> str | None:
-    attributes = op.attributes if op.type in {"Activation", "Softmax"} else op.attributes.get("activation")
-    function = low.functions.get(id(attributes)) if attributes else None
+    function = low.functions.get(op.output)
     return function.key if function else None

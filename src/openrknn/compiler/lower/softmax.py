@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from openrknn.compiler.formats import Format, align
+from openrknn.compiler.forms import Softmax
 from openrknn.compiler.functions import SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
@@ -47,7 +48,7 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     """Three steps: the distance from the maximum, the table, the division."""
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     channels, rows, columns = source.cube
-    pixels, groups = rows * columns, int(op.attributes["groups"])
+    pixels, groups = rows * columns, op.get(Softmax).groups
     size = channels // groups
     form = low.target.fp16
     padded = align(channels, form.atom)
@@ -85,7 +86,7 @@ def lower_softmax(low: Lowering, op: Op) -> None:
         low.add(step, minus)
 
     step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
-    function = low.functions[id(op.attributes)]
+    function = low.functions[op.output]
     step.table = function.key
     for first, count in lines:
         low.add(step, _exponential(low, power.at(first), count, function))

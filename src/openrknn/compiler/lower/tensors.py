@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from openrknn.compiler.formats import align, dtype_of
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Op, Value
 from openrknn.compiler.legalise import takes_plain
 from openrknn.compiler.lower.context import Lowering
@@ -57,7 +58,7 @@ def _tensor(
     tensor.shape = (1, channels, height, width)
     group = 1
     if maker is not None and maker.type in {"Conv", "ConvTranspose"}:
-        group = 4 if maker.attributes["group"] > 1 else 2
+        group = 4 if maker.get(Conv).group > 1 else 2
     elif kind is not Kind.INPUT:
         group = 2
     tensor.size_bytes = align(align(surfaces, group) * tensor.pitch * form.atom_bytes, 64)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from openrknn.compiler.formats import HEAD_CHANNELS, Format, align
+from openrknn.compiler.forms import Product
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
@@ -27,7 +28,7 @@ from openrknn.layout.weights import pack_weights
 from openrknn.task.place import Address
 from openrknn.task.rdma import Walk
 
-__all__ = ["multiply_by_tiles"]
+__all__ = ["head_place", "multiply_by_tiles"]
 
 _RUN = 8
 _ATOMS = 4
@@ -36,31 +37,32 @@ _ATOMS = 4
 
 def multiply_by_tiles(low: Lowering, op: Op, step: Step) -> None:
     """Tasks of one product: weights of each head, then a convolution."""
-    heads, kernels, depth, rows, gain = (op.attributes[name] for name in ("heads", "kernels", "depth", "rows", "gain"))
+    product = op.get(Product)
+    kernels, depth = product.kernels, product.depth
     left, right, target = low.tensor(op.inputs[0]), low.tensor(op.inputs[1]), low.tensor(op.output)
     form = low.target.fp16
     room, kernel_room = align(depth, HEAD_CHANNELS), align(kernels, HEAD_CHANNELS)
-    channels = room if op.attributes["left"] == "channels" else depth
+    channels = room if product.left == "channels" else depth
     stored = stored_channels(low.target, channels)
-    if op.attributes["turned"]:
+    if product.turned:
         maps = list(_turned(low, op, right, stored, step.tasks))
     else:
-        maps = [Line(_head(op, right, op.attributes["right"], number, room), right.pitch, room, form.atom_bytes)
-                for number in range(op.attributes["windows"] * heads)]  # fmt: skip
-    for head in range(op.attributes["windows"] * heads):
+        maps = [Line(head_place(product, right, product.right, number, room), right.pitch, room, form.atom_bytes)
+                for number in range(product.count)]  # fmt: skip
+    for head in range(product.count):
         weights = _weights(low, op, maps[head], kernels, stored, step.tasks)
-        source = Line(_head(op, left, op.attributes["left"], head, room), left.pitch, channels, form.atom_bytes)
-        place = _head(op, target, op.attributes["out"], head, kernel_room)
+        source = Line(head_place(product, left, product.left, head, room), left.pitch, channels, form.atom_bytes)
+        place = head_place(product, target, product.out, head, kernel_room)
         made = Line(place, target.pitch, kernels, form.atom_bytes)
-        for first, count in line_pixels(low.target, channels, rows):
+        for first, count in line_pixels(low.target, channels, product.rows):
             step.tasks.append(
-                pointwise_task(low.target, source.at(first), made.at(first), count, weights, gain=gain)
+                pointwise_task(low.target, source.at(first), made.at(first), count, weights, gain=product.gain)
             )
 
 
-def _head(op: Op, tensor: Tensor, form: str, number: int, room: int) -> Place:
+def head_place(product: Product, tensor: Tensor, form: str, number: int, room: int) -> Place:
     """Where a head of a window begins; they are numbered window by window."""
-    window, head = divmod(number, op.attributes["heads"])
+    window, head = divmod(number, product.heads)
     return tensor.at(0, number) if form == "rows" else tensor.at(head * room, window)
 
 
@@ -96,14 +98,14 @@ def _tiles(form: Format, source: Place, target: Place, kernels: int, atoms: int)
 
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Line]:
     """Channels become pixels, and pixels channels: [heads * kernels, windows, depth] as a map for each head."""
-    for window in range(op.attributes["windows"]):
+    for window in range(op.get(Product).windows):
         yield from _turned_window(low, op, Cube(tensor.at(0, window), tensor.pitch), stored, tasks)
 
 
 def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Line]:
     form = low.target.fp16
-    heads, depth = op.attributes["heads"], op.attributes["depth"]
-    room = align(op.attributes["kernels"], HEAD_CHANNELS)
+    product = op.get(Product)
+    heads, depth, room = product.heads, product.depth, align(product.kernels, HEAD_CHANNELS)
     source, pitch = tensor.place, tensor.pitch
     if stored != depth:
         source, pitch = _filled(low, op, tensor, heads * room, stored, tasks), stored
@@ -145,7 +147,7 @@ def _turning(low: Lowering, source: Place, target: Place, weights: Place, runs: 
 
 def _filled(low: Lowering, op: Op, tensor: Cube, channels: int, pixels: int, tasks: list[Task]) -> Place:
     """A copy with zeros behind the last pixel."""
-    form, there = low.target.fp16, op.attributes["depth"]
+    form, there = low.target.fp16, op.get(Product).depth
     surfaces = channels // form.atom
     copy = Place(scratch(low, f"{op.output}_filled", surfaces * pixels * form.atom_bytes))
     filled = elementwise_task(form, (channels, 1, there), tensor, Cube(copy, pixels))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from openrknn.compiler.forms import Turn
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import moved
@@ -26,7 +27,7 @@ _FARTHEST = 8192
 def lower_turn(low: Lowering, op: Op) -> None:
     """One step."""
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
-    order = list(op.attributes["perm"])
+    order = list(op.get(Turn).perm)
     channels, height, width = source.cube
     step = low.step(op, "Transpose")
     atom, whole = low.format.atom, low.target.fp16  # atoms move as they are

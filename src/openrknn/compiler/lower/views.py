@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openrknn.compiler.forms import Concat, Conv, Slice
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering
 
@@ -11,27 +12,26 @@ __all__ = ["place_views"]
 def place_views(low: Lowering) -> dict[str, list[str]]:
     """Give slices and the parts of concatenations their parents.
 
-    Returns, for each concatenation by its output, the parts that have to be copied after all.
+    Returns what has to be copied after all: for each concatenation by its output its parts, and slices themselves.
     """
     graph = low.graph
     views = _Views(low)
+    copies: dict[str, list[str]] = {}
     for op in graph.ops:
         if op.type == "Reshape" and _is_same_memory(low, views, op):
             views.put(op.output, op.inputs[0])
     for op in reversed(graph.ops):  # windows of a window come first: what reads them decides about it
         if op.type == "Slice":
-            along_pixels = op.attributes.get("along") == "pixels"
-            if _needs_copy(views, op):
-                op.attributes["copied"] = True
-            elif along_pixels:
-                views.put(op.output, op.inputs[0], pixel=op.attributes["start"])
+            form = op.get(Slice)
+            if _needs_copy(views, op, form):
+                copies[op.output] = [op.output]
+            elif form.along_pixels:
+                views.put(op.output, op.inputs[0], pixel=form.start)
             else:
-                views.put(op.output, op.inputs[0], channel=op.attributes["start"])
-    copies: dict[str, list[str]] = {}
+                views.put(op.output, op.inputs[0], channel=form.start)
     for op in graph.ops:
         if op.type == "Concat":
-            along_pixels = op.attributes.get("along") == "pixels"
-            copies[op.output] = _pixels(low, views, op) if along_pixels else _concat(low, views, op)
+            copies[op.output] = (_pixels if op.get(Concat).along_pixels else _concat)(low, views, op)
     views.settle()
     return copies
 
@@ -86,7 +86,7 @@ class _Views:
         return name
 
 
-def _needs_copy(views: _Views, op: Op) -> bool:
+def _needs_copy(views: _Views, op: Op, form: Slice) -> bool:
     """Whether a slice is a buffer of its own.
 
     An output of the model always is. The CPU reads no run of pixels, and no window into an output: that memory may be
@@ -95,14 +95,14 @@ def _needs_copy(views: _Views, op: Op) -> bool:
     outputs = views.low.graph.outputs
     if op.output in outputs:
         return True
-    reaches_outside = op.attributes.get("along") == "pixels" or views.source(op) in outputs
+    reaches_outside = form.along_pixels or views.source(op) in outputs
     return reaches_outside and views.is_by_cpu(op.output)
 
 
 def _pixels(low: Lowering, views: _Views, op: Op) -> list[str]:
     """Parts of one run of pixels, in all surfaces."""
     copied = []
-    for name, start in zip(op.inputs, op.attributes["starts"], strict=True):
+    for name, start in zip(op.inputs, op.get(Concat).starts, strict=True):
         if name in low.graph.constants or op.inputs.count(name) > 1:
             copied.append(name)
             continue
@@ -144,7 +144,7 @@ def _concat(low: Lowering, views: _Views, op: Op) -> list[str]:
     target = op.output
     copied = []
     placed: dict[str, int] = {}
-    for number, (name, start) in enumerate(zip(op.inputs, op.attributes["starts"], strict=True)):
+    for number, (name, start) in enumerate(zip(op.inputs, op.get(Concat).starts, strict=True)):
         if name in low.graph.constants:
             copied.append(name)
         elif op.inputs.count(name) > 1 or not _may_move(low, name, target):
@@ -187,18 +187,20 @@ def _whole_source(low: Lowering, op: Op, number: int) -> tuple[str, int] | None:
     """Where all slices of a tensor stand in the concatenation side by side, the tensor itself can live there."""
     graph = low.graph
     slices = {
-        entry.output: entry for entry in graph.ops if entry.type == "Slice" and entry.attributes.get("along") is None
+        entry.output: (entry.inputs[0], entry.form.start)
+        for entry in graph.ops
+        if isinstance(entry.form, Slice) and not entry.form.along_pixels
     }
     name = op.inputs[number]
     if name not in slices or op.inputs.count(name) > 1:
         return None
-    source = slices[name].inputs[0]
-    tensor = low.tensor(source)
-    first = op.attributes["starts"][number] - slices[name].attributes["start"]
+    source, begin = slices[name]
+    tensor, starts = low.tensor(source), op.get(Concat).starts
+    first = starts[number] - begin
     covered = 0
-    for other, start in zip(op.inputs, op.attributes["starts"], strict=True):
-        if other in slices and slices[other].inputs[0] == source:
-            if start - slices[other].attributes["start"] != first:
+    for other, start in zip(op.inputs, op.get(Concat).starts, strict=True):
+        if other in slices and slices[other][0] == source:
+            if start - slices[other][1] != first:
                 return None
             covered += low.tensor(other).cube[0]
     is_free = tensor.parent is None or tensor.parent == op.output
@@ -218,10 +220,11 @@ def _ascending(low: Lowering, op: Op, number: int) -> bool:
     name = op.inputs[number]
     maker = graph.producer(name)
     channels = low.tensor(name).cube[0]
-    if maker is None or (maker.type not in {"Conv", "ConvTranspose"} and maker.attributes.get("along") != "pixels"):
+    made = maker.form if maker is not None else None
+    if not (isinstance(made, Conv) or (isinstance(made, Slice | Concat) and made.along_pixels)):
         return True
     form = low.format_of(name)
-    group = form.depthwise_group if maker.attributes.get("group", 1) > 1 else form.group
+    group = form.depthwise_group if isinstance(made, Conv) and made.group > 1 else form.group
     if channels % group == 0 or number == len(op.inputs) - 1:
         return True
     return all(_written(graph, other, order) > order[name] for other in op.inputs[number + 1 : number + 2])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from openrknn.compiler.formats import align
 from openrknn.compiler.functions import Function
+from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
@@ -27,10 +27,9 @@ _BYTES = 4
 _LANES = 4
 
 
-def is_wide(low: Lowering, activation: dict[str, Any] | None) -> bool:
-    """Whether an activation goes this way."""
-    is_table = activation is not None and id(activation) in low.functions
-    return is_table and low.format.name == "fp16" and not low.target.scales_tables
+def is_wide(low: Lowering, op: Op) -> bool:
+    """Whether its function goes this way."""
+    return op.output in low.functions and low.format.name == "fp16" and not low.target.scales_tables
 
 
 def wide_tensor(low: Lowering, name: str) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from openrknn.compiler.forms import Activation
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, constant, replace_op, sole_reader
 from openrknn.compiler.operators import NPU_FUNCTIONS, OPEN_ENDED, OPERATORS, Npu
@@ -46,16 +47,16 @@ def _single(graph: Graph, op: Op) -> None:
     elif op.type == "PRelu":
         slope = channel_constant(graph, op.inputs[1], graph.shape(op.inputs[0]))
         if slope is not None:
-            _become(op, "prelu", slope=slope)
+            _become(op, Activation("prelu", slope=tuple(slope.tolist())))
     elif op.type == "Pow":
         exponent = constant(graph, op, 1)
         if exponent is not None and exponent.size == 1:
-            _become(op, "pow", alpha=float(exponent.reshape(-1)[0]))
+            _become(op, Activation("pow", float(exponent.reshape(-1)[0])))
     elif op.type in OPERATORS and OPERATORS[op.type].npu is Npu.FUNCTION:
         function = OPERATORS[op.type].function
         assert function is not None
         given = {name: float(op.attributes.get(name, usual)) for name, usual in function.parameters}
-        _become(op, function.name, **given)
+        _become(op, Activation(function.name, given.get("alpha"), given.get("beta")))
 
 
 def _one_bound(graph: Graph, op: Op) -> None:
@@ -67,9 +68,10 @@ def _one_bound(graph: Graph, op: Op) -> None:
     bound = float(graph.constants[numbers[0]].reshape(-1)[0])
     op.inputs = others
     if op.type == "Max" and bound == 0:
-        _become(op, "relu")
+        _become(op, Activation("relu"))
     else:
-        _become(op, "bounds", alpha=bound if op.type == "Max" else -np.inf, beta=np.inf if op.type == "Max" else bound)
+        low, high = (bound, np.inf) if op.type == "Max" else (-np.inf, bound)
+        _become(op, Activation("bounds", low, high))
 
 
 def _one_sided(graph: Graph, op: Op) -> None:
@@ -84,21 +86,23 @@ def _one_sided(graph: Graph, op: Op) -> None:
 
 def _floor(graph: Graph, op: Op) -> None:
     """max(leaky ReLU, number) in one table."""
-    if op.type != "Activation" or op.attributes["function"] != "bounds" or op.attributes["beta"] != np.inf:
+    bounds = op.form
+    if not isinstance(bounds, Activation) or bounds.function != "bounds" or bounds.beta != np.inf:
         return
-    before = _maker(graph, op.inputs[0], "Activation")
-    if before is None or before.attributes["function"] != "leaky" or sole_reader(graph, op.inputs[0]) is not op:
+    before = graph.producer(op.inputs[0])
+    leaky = before.form if before is not None else None
+    if before is None or not isinstance(leaky, Activation) or leaky.function != "leaky":
         return
-    op.attributes = {"function": "leakyfloor", "alpha": before.attributes["alpha"], "beta": op.attributes["alpha"]}
+    if sole_reader(graph, op.inputs[0]) is not op:
+        return
+    op.form = Activation("leakyfloor", leaky.alpha, bounds.alpha)
     op.inputs = list(before.inputs)
     op.fused = (*op.fused, before.name)
     graph.ops.remove(before)
 
 
-def _become(op: Op, function: str, **attributes: object) -> None:
-    op.type = "Activation"
-    op.inputs = op.inputs[:1]
-    op.attributes = {"function": function, **attributes}
+def _become(op: Op, activation: Activation) -> None:
+    op.become("Activation", activation, op.inputs[:1])
 
 
 def _clip(graph: Graph, op: Op) -> None:
@@ -107,11 +111,11 @@ def _clip(graph: Graph, op: Op) -> None:
         return
     low, high = _bounds(graph, op)
     if low == 0 and high > _LARGEST_FP16:
-        _become(op, "relu")
+        _become(op, Activation("relu"))
     elif low == 0:
-        _become(op, "clip", bound=high)
+        _become(op, Activation("clip", beta=high))
     else:
-        _become(op, "bounds", alpha=low, beta=high)
+        _become(op, Activation("bounds", low, high))
 
 
 def _bounds(graph: Graph, op: Op) -> tuple[float, float]:
@@ -143,9 +147,8 @@ def _scalar(graph: Graph, op: Op, value: float) -> bool:
     )
 
 
-def _put(graph: Graph, op: Op, source: str, function: str, *fused: str, **attributes: object) -> None:
-    made = Op("Activation", op.name, [source], [op.output], {"function": function, **attributes}, (op.name, *fused))
-    replace_op(graph, op, made)
+def _put(graph: Graph, op: Op, source: str, activation: Activation, *fused: str) -> None:
+    replace_op(graph, op, Op("Activation", op.name, [source], [op.output], {}, (op.name, *fused), activation))
 
 
 def _product(graph: Graph, op: Op, kind: str) -> tuple[str, Op] | None:
@@ -165,7 +168,7 @@ def _hard_gated(graph: Graph, op: Op) -> None:
     if found is not None:
         alpha, beta = (float(found[1].attributes.get(key, default)) for key, default in (("alpha", 0.2), ("beta", 0.5)))
         if abs(alpha - 1 / 6) < 1e-3 and abs(beta - 0.5) < 1e-3:
-            _put(graph, op, found[0], "hardswish", found[1].name)
+            _put(graph, op, found[0], Activation("hardswish"), found[1].name)
 
 
 def _gated(graph: Graph, op: Op) -> None:
@@ -181,7 +184,7 @@ def _gated(graph: Graph, op: Op) -> None:
                     break
                 steps.append(step)
             if len(steps) == len(function.gate) and steps[-1].inputs[0] == _other(op, name):
-                _put(graph, op, steps[-1].inputs[0], function.name, *(step.name for step in steps))
+                _put(graph, op, steps[-1].inputs[0], Activation(function.name), *(step.name for step in steps))
                 return
 
 
@@ -194,20 +197,20 @@ def _hardswish(graph: Graph, op: Op) -> None:
         for name in product.inputs:
             source = _shifted_clip(graph, name)
             if source is not None and source == _other(product, name):
-                _put(graph, op, source, "hardswish", product.name)
+                _put(graph, op, source, Activation("hardswish"), product.name)
                 return
     if op.type == "Mul" and len(op.inputs) == 2:
         for name in op.inputs:
             divided = _maker(graph, name, "Div")
             source = _shifted_clip(graph, divided.inputs[0]) if divided and _scalar(graph, divided, 6.0) else None
             if source is not None and source == _other(op, name):
-                _put(graph, op, source, "hardswish", name)
+                _put(graph, op, source, Activation("hardswish"), name)
                 return
     if op.type in {"Div", "Mul"}:
         is_sixth = _scalar(graph, op, 6.0) if op.type == "Div" else _scalar(graph, op, 1 / 6)
         source = _shifted_clip(graph, op.inputs[0]) if is_sixth else None
         if source is not None:
-            _put(graph, op, source, "hardsigmoid", alpha=1 / 6, beta=0.5)
+            _put(graph, op, source, Activation("hardsigmoid", 1 / 6, 0.5))
 
 
 def _shifted_clip(graph: Graph, name: str) -> str | None:
@@ -227,7 +230,7 @@ def _gelu(graph: Graph, op: Op) -> None:
     for maker in makers:
         source = maker()
         if source is not None:
-            _put(graph, op, source, "gelu")
+            _put(graph, op, source, Activation("gelu"))
             return
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from openrknn.compiler.budget import filled
 from openrknn.compiler.formats import HEAD_CHANNELS
+from openrknn.compiler.forms import Product, Softmax
 from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
@@ -78,8 +79,8 @@ def _softmax(layouts: Layouts, op: Op, *, on_cpu: bool = False) -> bool:
     if on_cpu and (groups > 1 or len(base) != _PLANES):
         return False
     made = layouts.base_of(op, view, base)
-    attributes = {"axis": 1} if on_cpu else {"groups": groups}
-    layouts.emit(Op("Softmax", op.name, [view.base], [made], attributes, op.fused))
+    attributes, form = ({"axis": 1}, None) if on_cpu else ({}, Softmax(groups))
+    layouts.emit(Op("Softmax", op.name, [view.base], [made], attributes, op.fused, form))
     layouts.result(op, view, made)
     return True
 
@@ -138,11 +139,8 @@ def _matmul(layouts: Layouts, op: Op) -> bool:
     if out_form == "channels" and padded != columns:
         target = graph.add_value(f"{end.output}_padded", (1, heads * padded, windows, rows))
         graph.derived[target] = graph.derived[made]
-    attributes = {
-        "heads": heads, "windows": windows, "depth": depth, "kernels": columns, "rows": rows, "left": a_form,
-        "right": b_form, "turned": turned, "out": out_form, "gain": gain,
-    }  # fmt: skip
-    layouts.emit(Op("Product", op.name, [a, b], [target], attributes, (*op.fused, *end.fused, end.name)))
+    form = Product(heads, windows, depth, columns, rows, a_form, b_form, turned, out_form, gain)
+    layouts.emit(Op("Product", op.name, [a, b], [target], {}, (*op.fused, *end.fused, end.name), form))
     if target != made:
         picks = np.concatenate([np.arange(columns) + head * padded for head in range(heads)])
         layouts.emit(_pick(graph, target, made, picks))
@@ -335,7 +333,7 @@ def _unpicked(layouts: Layouts, name: str, heads: int, depth: int, room: int) ->
     What lies between the heads meets zeros of the left operand, or becomes channels that are dropped.
     """
     graph, maker = layouts.graph, layouts.maker(name)
-    if maker is None or maker.type != "Conv" or maker.attributes.get("from") != "Pick" or heads * depth < 2:
+    if maker is None or maker.type != "Conv" or maker.origin != "Pick" or heads * depth < 2:
         return None
     source = maker.inputs[0]
     if graph.shape(source)[1] != heads * room or graph.shape(source)[2:] != graph.shape(name)[2:]:
@@ -350,9 +348,9 @@ def _pick(graph: Graph, source: str, target: str, picks: Array) -> Op:
     weight = filled((len(picks), graph.shape(source)[1], 1, 1), target)
     there = np.flatnonzero(picks >= 0)
     weight[there, picks[there]] = 1
-    attributes = {**POINT, "from": "Pick"}
     bias = graph.add_constant(f"{target}_zero", np.zeros(len(picks)))
-    return Op("Conv", target, [source, graph.add_constant(f"{target}_picks", weight), bias], [target], attributes)
+    kept = graph.add_constant(f"{target}_picks", weight)
+    return Op("Conv", target, [source, kept, bias], [target], form=POINT, origin="Pick")
 
 
 _PLANES = 4
@@ -362,7 +360,7 @@ def normalise_softmax(graph: Graph) -> None:
     """Axes other than the last become the third of four: where there are not four dimensions, the vendor's runtime
     1.5.2 flattens what is behind the axis, as ONNX did before opset 13."""
     for op in list(graph.ops):
-        if op.type != "Softmax" or "groups" in op.attributes:  # the NPU has them over channels
+        if op.type != "Softmax" or op.form is not None:  # the NPU has them over channels
             continue
         shape = graph.shape(op.inputs[0])
         axis = range(len(shape))[int(op.attributes.get("axis", -1))]

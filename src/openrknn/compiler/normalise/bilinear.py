@@ -57,11 +57,11 @@ def _transposed(graph: Graph, op: Op, source: str, target: str, factors: tuple[i
     pads = [(len(_taps(factor)) - factor) // 2 for factor in factors]
     attributes = {
         "strides": list(factors), "kernel_shape": list(taps.shape), "pads": [pads[0], pads[1], pads[0], pads[1]],
-        "group": channels, "from": "Resize", "edges": (_edge(factors[0]), _edge(factors[1])),
+        "group": channels, "edges": (_edge(factors[0]), _edge(factors[1])),
     }  # fmt: skip
     name = op.name if target == op.output else target
     weights = graph.add_constant(f"{target}_taps", weight)
-    return Op("ConvTranspose", name, [source, weights], [target], attributes, op.fused)
+    return Op("ConvTranspose", name, [source, weights], [target], attributes, op.fused, None, "Resize")
 
 
 def _as_is(values: Array) -> Array:

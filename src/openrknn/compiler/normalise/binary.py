@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.forms import Binary
 from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.normalise.common import replace_op
@@ -72,8 +73,7 @@ def _two(graph: Graph, op: Op, method: str) -> None:
     else:
         op.attributes["reason"] = f"operands of {graph.shape(left)} and {graph.shape(right)}"
         return
-    op.type, op.inputs = "Binary", [left, right]
-    op.attributes = {"method": method, "broadcast": kind}
+    op.become("Binary", Binary(method, kind), [left, right])
 
 
 def _cube(graph: Graph, name: str, op: Op) -> tuple[int, int, int] | None:
@@ -89,8 +89,8 @@ def _spread(graph: Graph, op: Op, name: str, channels: int, shape: tuple[int, ..
     shape = shape or graph.shape(op.output)
     target = graph.add_value(f"{op.output}_spread", shape)
     graph.derived[target] = (name, lambda values: values)
-    attributes = {**POINT, "from": "Expand"}
     weight = graph.add_constant(f"{target}_ones", np.ones((channels, 1, 1, 1)))
     bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
-    graph.ops.insert(graph.ops.index(op), Op("Conv", target, [name, weight, bias], [target], attributes, (op.name,)))
+    made = Op("Conv", target, [name, weight, bias], [target], {}, (op.name,), POINT, "Expand")
+    graph.ops.insert(graph.ops.index(op), made)
     return target

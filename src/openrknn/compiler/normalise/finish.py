@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.forms import Activation
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.normalise.layouts import derived_from
@@ -31,7 +33,7 @@ def finish(graph: Graph) -> None:
     for op in graph.ops:
         if op.type == "Cpu":
             continue
-        placed = op.type in CPU_ANY or (op.type == "Concat" and "starts" in op.attributes)
+        placed = op.type in CPU_ANY or (op.type == "Concat" and op.form is not None)
         if op.inputs and op.inputs[0] in graph.constants and not placed:
             op.attributes["reason"] = "it works on a constant that cannot be computed beforehand"
             homeless.append(op)
@@ -68,15 +70,17 @@ def _takes_cpu(graph: Graph, op: Op) -> bool:
 
 def _one_item(graph: Graph) -> None:
     """Functions of single numbers do not care what the first dimension is."""
-    for op in [entry for entry in graph.ops if entry.type == "Activation" and entry.attributes["function"] != "prelu"]:
+    for op in list(graph.ops):
         shape = graph.shape(op.output)
+        if not isinstance(op.form, Activation) or op.form.function == "prelu":
+            continue
         if len(shape) < 2 or shape[0] == 1 or shape[0] > _MOST_CHANNELS:
             continue
         cube = (1, shape[0], 1, prod(shape[1:]))
         source, target = (graph.add_value(f"{op.output}_{name}", cube) for name in ("item", "made"))
         graph.derived[source] = derived_from(graph, op.inputs[0], lambda values: values)
         graph.derived[target] = derived_from(graph, op.output, lambda values: values)
-        inner = Op(op.type, op.name, [source], [target], op.attributes, op.fused)
+        inner = replace(op, inputs=[source], outputs=[target])
         replace_op(
             graph, op, Op("Reshape", source, [op.inputs[0]], [source], {}, op.fused), inner,
             Op("Reshape", f"{op.name}_end", [target], [op.output], {}, op.fused),

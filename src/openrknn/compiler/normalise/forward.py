@@ -7,8 +7,11 @@ Padding holds y = 0 there, which is x = -b / a: the convolution pads with that n
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 
@@ -41,35 +44,37 @@ def fold_forward(graph: Graph) -> None:
 
 def _scales(graph: Graph, op: Op) -> bool:
     """A depthwise convolution of one tap, and nothing else."""
-    if op.type != "Conv" or len(op.inputs) != 3 or op.attributes.get("activation") or any(op.attributes["pads"]):
+    if op.type != "Conv" or len(op.inputs) != 3 or op.activation or any(op.get(Conv).pads):
         return False
+    conv = op.get(Conv)
     weight = graph.constants[op.inputs[1]]
     shape = graph.shape(op.inputs[0])
-    is_point = tuple(op.attributes["kernel"]) == tuple(op.attributes["strides"]) == (1, 1)
-    if not is_point or op.attributes["group"] != len(weight) or weight.shape[1] != 1 or len(shape) != 4:
+    is_point = conv.kernel == conv.strides == (1, 1)
+    if not is_point or conv.group != len(weight) or weight.shape[1] != 1 or len(shape) != 4:
         return False
     size = np.abs(weight)
     is_even = bool(size.min() > 0 and size.max() / size.min() <= _MOST_UNEVEN)
-    return op.attributes.get("from") not in MOVING_CONVS and is_even
+    return op.origin not in MOVING_CONVS and is_even
 
 
 def _takes(graph: Graph, op: Op, name: str, factor: Array, summand: Array) -> bool:
-    if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:] or op.attributes.get("from") in MOVING_CONVS:
+    if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:] or op.origin in MOVING_CONVS:
         return False
-    if op.inputs[1] in graph.stored or op.attributes["group"] not in {1, len(factor)}:
+    if op.inputs[1] in graph.stored or op.get(Conv).group not in {1, len(factor)}:
         return False
     pad = _padding(op, factor, summand)
-    return not any(op.attributes["pads"]) or bool(np.ptp(pad) <= 1e-3 * abs(pad[0]) and abs(pad[0]) <= _LARGEST_PAD)
+    return not any(op.get(Conv).pads) or bool(np.ptp(pad) <= 1e-3 * abs(pad[0]) and abs(pad[0]) <= _LARGEST_PAD)
 
 
 def _padding(op: Op, factor: Array, summand: Array) -> Array:
-    result: Array = (float(op.attributes.get("pad_value") or 0.0) - summand) / factor
+    result: Array = (op.get(Conv).pad_value - summand) / factor
     return result
 
 
 def _into(graph: Graph, op: Op, scale: Op, factor: Array, summand: Array) -> None:
     weight = graph.constants[op.inputs[1]].astype(np.float64)
-    if op.attributes["group"] == 1:
+    conv = op.get(Conv)
+    if conv.group == 1:
         added = weight.sum((2, 3)) @ summand
         weight = weight * factor.reshape(1, -1, 1, 1)
     else:
@@ -83,5 +88,5 @@ def _into(graph: Graph, op: Op, scale: Op, factor: Array, summand: Array) -> Non
         graph.add_constant(f"{op.output}_bias", bias), *op.inputs[3:],
     ]  # fmt: skip
     op.fused = (*scale.fused, *op.fused)
-    if any(op.attributes["pads"]):
-        op.attributes = {**op.attributes, "pad_value": pad}
+    if any(conv.pads):
+        op.form = replace(conv, pad_value=pad)

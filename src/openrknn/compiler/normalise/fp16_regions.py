@@ -47,7 +47,7 @@ def _regions(graph: Graph) -> set[str]:
     readers = graph.readers()
     found |= _scores(graph, readers) | _embeddings(graph, readers)
     for op in graph.ops:  # of chips whose CPU computes it between two products
-        is_softmax = op.type == "Cpu" and op.attributes["operator"] == "Softmax"
+        is_softmax = op.type == "Cpu" and op.operator == "Softmax"
         if is_softmax and readers[op.output] and all(user.type == "Product" for user in readers[op.output]):
             found.add(op.output)
     before = -1
@@ -68,7 +68,7 @@ _ON_THE_WAY = AFFINE | {"Transpose", "Where"}
 def _scores(graph: Graph, readers: Mapping[str, list[Op]]) -> set[str]:
     """From a product of two activations to a Softmax: a mask there is far below every score, and one scale for both
     would leave nothing of the scores."""
-    ends = {op.output for op in graph.ops if op.type == "Softmax" or op.attributes.get("operator") == "Softmax"}
+    ends = {op.output for op in graph.ops if op.operator == "Softmax"}
     between = {op.output for op in graph.ops if _is_moved(op) or op.type in _BETWEEN}
     return _ways(graph, readers, {op.output for op in graph.ops if op.type == "Product"}, between, ends)
 
@@ -100,4 +100,4 @@ def _ways(
 
 
 def _is_moved(op: Op) -> bool:
-    return op.type == "Reshape" or (op.type == "Cpu" and op.attributes.get("operator") in _ON_THE_WAY)
+    return op.type == "Reshape" or (op.type == "Cpu" and op.operator in _ON_THE_WAY)

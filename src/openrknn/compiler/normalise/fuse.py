@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from openrknn.compiler.forms import Activation, Binary, Conv
 from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
@@ -14,17 +16,18 @@ __all__ = ["fuse", "fuse_pads"]
 def fuse_pads(graph: Graph) -> None:
     """A Pad with zeros in front of a convolution or pooling is its padding."""
     for op in list(graph.ops):
-        if op.type != "Conv" or op.attributes.get("from") != "Pad" or op.attributes.get("pad_value"):
+        if op.type != "Conv" or op.origin != "Pad" or op.get(Conv).pad_value:
             continue
         reader = sole_reader(graph, op.output)
         if reader is None or reader.type != "Conv" or reader.inputs[0] != op.output or len(reader.inputs) > 3:
             continue
-        if reader.attributes.get("pad_value"):
+        conv = reader.get(Conv)
+        if conv.pad_value:
             continue
-        total = [a + b for a, b in zip(op.attributes["pads"], reader.attributes["pads"], strict=True)]
-        if max(total[:2]) > 15:
+        top, left, bottom, right = (a + b for a, b in zip(op.get(Conv).pads, conv.pads, strict=True))
+        if max(top, left) > 15:
             continue
-        reader.attributes["pads"] = tuple(total)
+        reader.form = replace(conv, pads=(top, left, bottom, right))
         reader.inputs[0] = op.inputs[0]
         reader.fused = (*reader.fused, op.name)
         graph.ops.remove(op)
@@ -46,25 +49,26 @@ def _activations(graph: Graph) -> None:
         maker = graph.producer(op.inputs[0])
         if maker is None or maker.type not in {"Conv", "ConvTranspose"} or sole_reader(graph, op.inputs[0]) is not op:
             continue
-        if maker.attributes.get("edges"):  # they are corrected after the convolution
+        conv, activation = maker.get(Conv), op.get(Activation)
+        if conv.edges:  # they are corrected after the convolution
             continue
-        if maker.attributes.get("activation") or len(maker.inputs) > 3 or not _is_bounded(op):
+        if conv.activation or len(maker.inputs) > 3 or not _is_bounded(activation):
             continue
-        maker.attributes["activation"] = dict(op.attributes)
+        maker.form = replace(conv, activation=activation)
         maker.outputs = [op.output]
         maker.fused = (*maker.fused, *(op.fused or (op.name,)))
         graph.ops.remove(op)
 
 
-def _is_bounded(op: Op) -> bool:
+def _is_bounded(activation: Activation) -> bool:
     """Whether its table does not depend on how far its inputs reach: fused, they are not seen by calibration."""
-    function = op.attributes["function"]
+    function = activation.function
     return function not in FUNCTIONS or math.isfinite(FUNCTIONS[function][1])
 
 
 def _residuals(graph: Graph) -> None:
     for op in list(graph.ops):
-        if op.type != "Binary" or op.attributes["method"] != "add" or op.attributes["broadcast"] != "pixel":
+        if not isinstance(op.form, Binary) or op.form.method != "add" or op.form.broadcast != "pixel":
             continue
         if any(name in graph.constants for name in op.inputs) or op.inputs[0] == op.inputs[1]:
             continue
@@ -85,22 +89,21 @@ def _residuals(graph: Graph) -> None:
 
 
 def _takes_residual(op: Op) -> bool:
-    if op.type != "Conv" or len(op.inputs) > 3 or op.attributes["group"] != 1:
+    if op.type != "Conv" or len(op.inputs) > 3 or op.get(Conv).group != 1:
         return False
-    activation = op.attributes.get("activation")
-    return activation is None or activation["function"] == "relu"
+    return op.activation is None or op.activation.function == "relu"
 
 
 def _relus(graph: Graph) -> None:
     for op in list(graph.ops):
-        if op.type != "Activation" or op.attributes["function"] != "relu":
+        if op.type != "Activation" or op.get(Activation).function != "relu":
             continue
         maker = graph.producer(op.inputs[0])
-        if maker is None or sole_reader(graph, op.inputs[0]) is not op or maker.attributes.get("post_relu"):
+        if maker is None or not isinstance(maker.form, Binary | Conv) or sole_reader(graph, op.inputs[0]) is not op:
             continue
         is_residual = maker.type == "Conv" and len(maker.inputs) > 3
-        if is_residual or (maker.type == "Binary"):
-            maker.attributes["post_relu"] = True
+        if (is_residual or maker.type == "Binary") and not maker.form.post_relu:
+            maker.form = replace(maker.form, post_relu=True)
             maker.outputs = [op.output]
             maker.fused = (*maker.fused, op.name)
             graph.ops.remove(op)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.forms import Binary, Estimate
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.normalise.squares import NEWTON_STEPS, epsilon_gain, least_size, square_gain
@@ -132,9 +133,9 @@ class _Parts:
         self.steps.append(Op("Add", target, [left, right], [target], {}, (self.op.name,)))
         return target
 
-    def _estimate(self, kind: str, name: str, source: str, **attributes: float) -> str:
+    def _estimate(self, kind: str, name: str, source: str, least: float = 0.0) -> str:
         target = self._value(name, 1)
-        self.steps.append(Op(kind, target, [source], [target], attributes, (self.op.name,)))
+        self.steps.append(Op(kind, target, [source], [target], {}, (self.op.name,), Estimate(least)))
         return target
 
     def _value(self, name: str, channels: int) -> str:
@@ -153,6 +154,6 @@ class _Parts:
     def _binary(self, name: str, method: str, left: str, right: str, channels: int, *, broadcast: str = "pixel",
                 gain: float = 1.0, offset: float = 0.0) -> str:  # fmt: skip
         target = self._value(name, channels)
-        attributes = {"method": method, "broadcast": broadcast, "gain": gain, "offset": offset}
-        self.steps.append(Op("Binary", target, [left, right], [target], attributes, (self.op.name,)))
+        form = Binary(method, broadcast, gain, offset)
+        self.steps.append(Op("Binary", target, [left, right], [target], {}, (self.op.name,), form))
         return target

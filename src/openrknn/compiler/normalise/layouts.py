@@ -8,9 +8,11 @@ from the base in one go. So tokens [1, T, C] stay channels of pixels [1, C, 1, T
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from openrknn.compiler.forms import Activation
 from openrknn.compiler.identity import selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.axes import View
@@ -131,7 +133,7 @@ class Layouts:
     def _element_by_element(self, op: Op) -> bool:
         graph = self.graph
         names = graph.activations(op)
-        is_one = op.type == "Activation" and op.attributes["function"] not in _BY_CHANNEL
+        is_one = isinstance(op.form, Activation) and op.form.function not in _BY_CHANNEL
         if not (is_one or (op.type in ARITHMETIC and len(op.inputs) == 2)) or not names:
             return False
         shape = graph.shape(op.output)
@@ -146,7 +148,7 @@ class Layouts:
             return False
         inputs = [spread.get(name) or self._operand(op, name, view, base) for name in op.inputs]
         made = self.base_of(op, view, base)
-        self.emit(Op(op.type, op.name, inputs, [made], dict(op.attributes), op.fused))
+        self.emit(replace(op, inputs=inputs, outputs=[made]))
         self.result(op, view, made)
         return True
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from openrknn.compiler.forms import Concat, Conv
 from openrknn.compiler.ir import Array, Graph, Op, StoredWeights
 from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_reader
 
 __all__ = ["cut_outputs", "normalise_convolutions", "normalise_linear"]
 
-_KEPT = {"from", "activation", "output_padding", "pad_value", "edges"}
 _SAME = {"SAME_UPPER", "SAME_LOWER"}
 _LARGEST_STRIDE = 7
 _MAX_OUTPUTS = 8192
@@ -119,7 +120,7 @@ def _become_conv(graph: Graph, op: Op, matrix: Array, bias: Array) -> None:
         graph.add_constant(f"{op.output}_weight", weight),
         graph.add_constant(f"{op.output}_bias", bias),
     ]
-    op.attributes = {"kernel_shape": list(shape[1:]), "from": "Gemm"}
+    op.attributes, op.origin = {"kernel_shape": list(shape[1:])}, "Gemm"
 
 
 def _several_items(graph: Graph, name: str) -> str:
@@ -151,7 +152,9 @@ def normalise_convolutions(graph: Graph) -> None:
             refuse(op, f"weights of {weight.ndim} dimensions; the NPU convolves over one or two")
         if graph.shape(op.inputs[0])[0] != 1:
             refuse(op, _several_items(graph, op.inputs[0]))
-        outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * int(op.attributes.get("group", 1))
+        given = op.form if isinstance(op.form, Conv) else None
+        group = given.group if given is not None else int(op.attributes.get("group", 1))
+        outputs = weight.shape[0] if op.type == "Conv" else weight.shape[1] * group
         bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 and op.inputs[2] else None
         # Single precision stays so: whoever computes with the weights widens them, layer by layer.
         wide = weight if weight.dtype in {np.dtype(np.float32), np.dtype(np.float64)} else weight.astype(np.float64)
@@ -161,24 +164,20 @@ def normalise_convolutions(graph: Graph) -> None:
             _keep_stored(graph, old, op.inputs[1], weight.shape)
         summand = np.zeros(outputs) if bias is None else bias.astype(np.float64)
         op.inputs = [*op.inputs[:2], graph.add_constant(f"{op.output}_b", summand), *op.inputs[3:]]
-        if op.type == "Conv" and max(pair(op, "strides", 1)) > _LARGEST_STRIDE:
+        strides = given.strides if given is not None else pair(op, "strides", 1)
+        if op.type == "Conv" and max(strides) > _LARGEST_STRIDE:
             refuse(
-                op, f"a stride of {max(pair(op, 'strides', 1))}; the NPU has up to {_LARGEST_STRIDE}, and patches (a "
+                op, f"a stride of {max(strides)}; the NPU has up to {_LARGEST_STRIDE}, and patches (a "
                 "kernel as large as the stride, no padding) of up to 49"
             )  # fmt: skip
-        kernel = (weight.shape[2], weight.shape[3])
-        strides, dilations = pair(op, "strides", 1), pair(op, "dilations", 1)
+        if given is not None:
+            continue
+        kernel, dilations = (weight.shape[2], weight.shape[3]), pair(op, "dilations", 1)
         pads = _pads(graph, op, kernel, strides, dilations)
         if op.type == "ConvTranspose":
             kernel, pads = _reach_padding(graph, op, kernel, dilations, pads)
-        op.attributes = {
-            **{key: value for key, value in op.attributes.items() if key in _KEPT},
-            "kernel": kernel,
-            "strides": strides,
-            "dilations": dilations,
-            "pads": pads,
-            "group": int(op.attributes.get("group", 1)),
-        }
+        form = Conv(kernel, strides, dilations, pads, group, edges=op.attributes.get("edges"))
+        op.form, op.attributes = form, {}
 
 
 def _reach_padding(
@@ -203,7 +202,7 @@ def _reach_padding(
 def cut_outputs(graph: Graph, atom: int) -> None:
     """A convolution with more kernels than one task takes becomes several, whose results lie side by side."""
     for op in list(graph.ops):
-        if op.type != "Conv" or op.attributes["group"] != 1 or len(graph.constants[op.inputs[1]]) <= _MAX_OUTPUTS:
+        if op.type != "Conv" or op.get(Conv).group != 1 or len(graph.constants[op.inputs[1]]) <= _MAX_OUTPUTS:
             continue
         weight, bias = (graph.constants[name] for name in op.inputs[1:3])
         size = -(-len(weight) // -(-len(weight) // _MAX_OUTPUTS))
@@ -222,8 +221,9 @@ def cut_outputs(graph: Graph, atom: int) -> None:
                     stored.stored[part], stored.scale[part], stored.zero_point[part]
                 )
             fused = op.fused or (op.name,)
-            steps.append(Op("Conv", name, [op.inputs[0], *constants], [name], dict(op.attributes), fused))
-        joined = Op("Concat", op.name, [step.output for step in steps], [op.output], {"starts": starts}, op.fused)
+            steps.append(replace(op, name=name, inputs=[op.inputs[0], *constants], outputs=[name], fused=fused))
+        names = [step.output for step in steps]
+        joined = Op("Concat", op.name, names, [op.output], {}, op.fused, Concat(tuple(starts)))
         replace_op(graph, op, *steps, joined)
 
 

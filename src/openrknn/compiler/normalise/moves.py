@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.budget import filled
+from openrknn.compiler.forms import Concat, Repeat, Slice
 from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant, refuse, replace_op
@@ -26,11 +27,11 @@ def normalise_moves(graph: Graph, atom: int) -> None:
     for op in list(graph.ops):
         if op.type == "Split":
             _split(graph, op, atom)
-        elif op.type == "Slice" and "start" not in op.attributes:
+        elif op.type == "Slice" and op.form is None:
             _slice(graph, op, atom)
         elif op.type == "Pad":
             _pad(graph, op)
-        elif op.type == "Concat" and "starts" not in op.attributes:
+        elif op.type == "Concat" and op.form is None:
             _concat(graph, op, atom)
         elif op.type in {"Resize", "Upsample"}:
             _resize(graph, op)
@@ -57,7 +58,7 @@ def _split(graph: Graph, op: Op, atom: int) -> None:
 
 def _channels(graph: Graph, op: Op, source: str, target: str, start: int, count: int, atom: int) -> Op:
     if start % atom == 0:
-        return Op("Slice", f"{op.name}:{target}", [source], [target], {"start": start}, (op.name,))
+        return Op("Slice", f"{op.name}:{target}", [source], [target], {}, (op.name,), Slice(start))
     return selection_conv(graph, source, target, f"{op.name}:{target}", np.arange(start, start + count), "Slice")
 
 
@@ -157,7 +158,8 @@ def _border(graph: Graph, op: Op, before: list[int], after: list[int], value: fl
             parts.append(name or graph.add_constant(f"{op.output}_border", border))
             starts.append(at)
         at += size
-    replace_op(graph, op, Op("Concat", op.name, parts, [op.output], {"starts": starts, "along": "pixels"}, op.fused))
+    form = Concat(tuple(starts), along_pixels=True)
+    replace_op(graph, op, Op("Concat", op.name, parts, [op.output], {}, op.fused, form))
 
 
 # -- concatenations ----------------------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ def _concat(graph: Graph, op: Op, atom: int) -> None:
         _rows(graph, op, axis)
         return
     counts = [graph.shape(name)[1] for name in op.inputs]
-    op.attributes = {"starts": [int(start) for start in np.cumsum([0, *counts[:-1]])]}
+    op.form, op.attributes = Concat(tuple(int(start) for start in np.cumsum([0, *counts[:-1]]))), {}
     if all(count % atom == 0 for count in counts[:-1]):
         return
     # Parts that are not whole atoms get room of their own; one selection picks the channels together.
@@ -179,8 +181,8 @@ def _concat(graph: Graph, op: Op, atom: int) -> None:
     padded = graph.add_value(f"{op.output}_padded", (1, sum(rooms[:-1]) + counts[-1], *shape[2:]))
     graph.derived[padded] = (op.output, lambda values: values)
     picks = np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
-    attributes = {"starts": starts, "atom": atom}
-    joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], attributes, (op.name,))
+    form = Concat(tuple(starts), atom=atom)
+    joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], {}, (op.name,), form)
     replace_op(graph, op, joined, selection_conv(graph, padded, op.output, op.name, picks, "Concat"))
 
 
@@ -204,8 +206,8 @@ def _rows(graph: Graph, op: Op, axis: int) -> None:
     shape = graph.shape(op.output)
     made = graph.add_value(f"{op.output}_rows", (1, prod(shape[:axis]), at, prod(shape[axis + 1 :])))
     graph.derived[made] = (op.output, _same)
-    attributes = {"starts": starts, "along": "pixels"}
-    steps.append(Op("Concat", op.name, parts, [made], attributes, op.fused or (op.name,)))
+    form = Concat(tuple(starts), along_pixels=True)
+    steps.append(Op("Concat", op.name, parts, [made], {}, op.fused or (op.name,), form))
     replace_op(graph, op, *steps, Op("Reshape", f"{op.name}_end", [made], [op.output], {}, (op.name,)))
 
 
@@ -228,7 +230,7 @@ def _resize(graph: Graph, op: Op) -> None:
         for size, factor in zip(shape[2:], factors, strict=True)
     ):
         return
-    op.type, op.inputs, op.attributes = "Repeat", op.inputs[:1], {"factors": factors}
+    op.become("Repeat", Repeat(factors), op.inputs[:1])
 
 
 def _nearest(op: Op, size: int, factor: int) -> Array:

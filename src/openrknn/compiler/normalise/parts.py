@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openrknn.compiler.forms import Concat, Slice
 from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Op
 from openrknn.compiler.normalise.axes import View
@@ -62,15 +63,15 @@ def _part(layouts: Layouts, op: Op, output: str, axis: int, start: int, stop: in
         picks = np.arange(base[1]).reshape(outer, sizes[factor], inner)[:, start:stop].reshape(-1)
         made = layouts.base_of(single, part, (1, len(picks), *base[2:]))
         if outer == 1 and picks[0] % _ATOM == 0:
-            layouts.emit(Op("Slice", single.name, [view.base], [made], {"start": int(picks[0])}, single.fused))
+            layouts.emit(Op("Slice", single.name, [view.base], [made], {}, single.fused, Slice(int(picks[0]))))
         else:
             layouts.emit(selection_conv(graph, view.base, made, single.name, picks, "Pick"))
     elif outer == 1:
         is_rows = len(base) == 4 and inner == base[3]
         shape = (1, base[1], stop - start, inner) if is_rows else (1, base[1], 1, (stop - start) * inner)
         made = layouts.base_of(single, part, shape)
-        attributes = {"start": start * inner, "along": "pixels"}
-        layouts.emit(Op("Slice", single.name, [view.base], [made], attributes, single.fused))
+        form = Slice(start * inner, along_pixels=True)
+        layouts.emit(Op("Slice", single.name, [view.base], [made], {}, single.fused, form))
     else:
         rows = layouts.arranged(View.of(view.base, base), (1, base[1], outer, sizes[factor] * inner), op.inputs[0])
         made = layouts.base_of(single, part, (1, base[1], outer, (stop - start) * inner))
@@ -157,8 +158,8 @@ def place_concat(layouts: Layouts, op: Op) -> bool:
     view = View("", tuple(sizes), tuple(int(entry) for entry in np.argsort(perm))).without_ones()
     cube = (1, prod(shape[entry] for entry in channels), 1, prod(shape[entry] for entry in pixels))
     made = layouts.base_of(op, view, cube)
-    attributes = {"starts": starts, "along": "pixels"} if along_pixels else {"axis": 1}
-    layouts.emit(Op("Concat", op.name, parts, [made], attributes, op.fused or (op.name,)))
+    attributes, form = ({}, Concat(tuple(starts), along_pixels=True)) if along_pixels else ({"axis": 1}, None)
+    layouts.emit(Op("Concat", op.name, parts, [made], attributes, op.fused or (op.name,), form))
     layouts.result(op, view, made)
     return True
 

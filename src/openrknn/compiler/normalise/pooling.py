@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from openrknn.compiler.budget import filled
+from openrknn.compiler.forms import Conv, Pool
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import axes_of, pair, replace_op
 from openrknn.compiler.normalise.linear import _pads
@@ -34,12 +34,6 @@ def normalise_pools(graph: Graph, largest: int = 16, *, averages: bool = True, a
             _mean(graph, op)
         elif op.type == "GlobalMaxPool" or (op.type == "ReduceMax" and _over_pixels(graph, op)):
             _largest(graph, op, largest)
-
-
-def _pool(
-    method: str, kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, int, int, int]
-) -> dict[str, Any]:
-    return {"method": method, "kernel": kernel, "strides": strides, "pads": pads}
 
 
 def _over_pixels(graph: Graph, op: Op) -> bool:
@@ -79,9 +73,7 @@ def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
         channels = graph.values[op.inputs[0]].cube[0]
         taps = filled((channels, 1, *kernel), op.name, 1 / (kernel[0] * kernel[1]))
         ends = (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0))
-        made = _depthwise(graph, op, op.inputs[0], op.output, taps, kernel, ends)
-        made.attributes["strides"] = steps
-        replace_op(graph, op, made)
+        replace_op(graph, op, _depthwise(graph, op, op.inputs[0], op.output, taps, ends, steps))
         return
     if is_large and method == "average" and kernel == strides and not padded and not dilated:
         _mean_of_blocks(graph, op, kernel)
@@ -93,30 +85,29 @@ def _window(graph: Graph, op: Op, largest: int, *, averages: bool) -> None:
     if method == "average" and (kernel == (height, width)) and not padded:
         _mean(graph, op)
         return
-    op.type = "Pool"
-    op.attributes = _pool(method, kernel, strides, (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0)))
-    while max(op.attributes["kernel"]) > largest:
+    op.become("Pool", Pool(method, kernel, strides, (pads[0], pads[1], max(reach[0], 0), max(reach[1], 0))))
+    while max(op.get(Pool).kernel) > largest:
         _cascade(graph, op, largest)
 
 
 def _cascade(graph: Graph, op: Op, largest: int) -> None:
     """A maximum of maxima: windows of `largest` first, and what is left of the window by this operator."""
-    source = op.inputs[0]
+    source, pool = op.inputs[0], op.get(Pool)
     channels, height, width = graph.values[source].cube
-    first = tuple(min(size, largest) for size in op.attributes["kernel"])
-    rest = tuple(size - step + 1 for size, step in zip(op.attributes["kernel"], first, strict=True))
+    first = min(pool.kernel[0], largest), min(pool.kernel[1], largest)
+    rest = pool.kernel[0] - first[0] + 1, pool.kernel[1] - first[1] + 1
     # Padding that the second step adds must not hide a pixel that only windows in it would see.
-    pads = tuple(
-        max(min(pad, first[side % 2] // 2), pad - rest[side % 2] + 1) for side, pad in enumerate(op.attributes["pads"])
+    top, left, bottom, right = pads = tuple(
+        max(min(pad, first[side % 2] // 2), pad - rest[side % 2] + 1) for side, pad in enumerate(pool.pads)
     )
-    rows, columns = height + pads[0] + pads[2] - first[0] + 1, width + pads[1] + pads[3] - first[1] + 1
+    rows, columns = height + top + bottom - first[0] + 1, width + left + right - first[1] + 1
     inner = graph.add_value(f"{op.output}_maxima", (1, channels, rows, columns))
     graph.derived[inner] = (source, lambda values: values)
-    left = tuple(pad - used for pad, used in zip(op.attributes["pads"], pads, strict=True))
-    before = Op("Pool", inner, [source], [inner], _pool("max", first, (1, 1), pads), op.fused)
+    before = Op("Pool", inner, [source], [inner], {}, op.fused, Pool("max", first, (1, 1), (top, left, bottom, right)))
     graph.ops.insert(graph.ops.index(op), before)
     op.inputs[0] = inner
-    op.attributes = _pool("max", rest, op.attributes["strides"], left)
+    top, left, bottom, right = (pad - used for pad, used in zip(pool.pads, pads, strict=True))
+    op.form = Pool("max", rest, pool.strides, (top, left, bottom, right))
 
 
 def _largest(graph: Graph, op: Op, largest: int) -> None:
@@ -131,8 +122,8 @@ def _largest(graph: Graph, op: Op, largest: int) -> None:
         if not is_last:
             graph.derived[target] = (op.inputs[0], lambda values: values)
         pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
-        attributes = _pool("max", kernel, kernel, pads)
-        steps.append(Op("Pool", op.name if is_last else target, [source], [target], attributes, op.fused))
+        form = Pool("max", kernel, kernel, pads)
+        steps.append(Op("Pool", op.name if is_last else target, [source], [target], {}, op.fused, form))
         source, height, width = target, rows, columns
         if is_last:
             break
@@ -157,12 +148,12 @@ def _mean(graph: Graph, op: Op) -> None:
         name = graph.add_value(f"{op.output}_part", (1, channels, rows, columns))
         taps = filled((channels, 1, *kernel), op.name, 1 / (kernel[0] * kernel[1]))
         pads = (0, 0, rows * kernel[0] - height, columns * kernel[1] - width)
-        steps.append(_depthwise(graph, op, source, name, taps, kernel, pads))
+        steps.append(_depthwise(graph, op, source, name, taps, pads))
         graph.derived[name] = (source, partial(_block_mean, kernel=kernel))
         gain *= (kernel[0] * rows / height) * (kernel[1] * columns / width)
         source, height, width = name, rows, columns
     taps = filled((channels, 1, height, width), op.name, gain / (height * width))
-    steps.append(_depthwise(graph, op, source, op.output, taps, (height, width), (0, 0, 0, 0)))
+    steps.append(_depthwise(graph, op, source, op.output, taps))
     replace_op(graph, op, *steps)
 
 
@@ -180,7 +171,7 @@ def _mean_of_blocks(graph: Graph, op: Op, kernel: tuple[int, int]) -> None:
     steps = []
     for left, right, (high, wide) in ((source, name, first), (name, op.output, second)):
         taps = filled((channels, 1, high, wide), op.name, 1 / (high * wide))
-        steps.append(_depthwise(graph, op, left, right, taps, (high, wide), (0, 0, 0, 0)))
+        steps.append(_depthwise(graph, op, left, right, taps))
     replace_op(graph, op, *steps)
 
 
@@ -190,22 +181,16 @@ def _step(size: int) -> int:
 
 
 def _depthwise(
-    graph: Graph,
-    op: Op,
-    source: str,
-    target: str,
-    taps: Array,
-    kernel: tuple[int, int],
-    pads: tuple[int, int, int, int],
-) -> Op:
-    channels = len(taps)
-    attributes = {
-        "kernel": kernel, "strides": kernel, "dilations": (1, 1), "pads": pads, "group": channels, "from": "Mean",
-    }  # fmt: skip
+    graph: Graph, op: Op, source: str, target: str, taps: Array, pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    strides: tuple[int, int] | None = None,
+) -> Op:  # fmt: skip
+    """Block by block, if no strides are named."""
+    channels, _, rows, columns = taps.shape
+    form = Conv((rows, columns), strides or (rows, columns), pads=pads, group=channels)
     weight = graph.add_constant(f"{target}_taps", taps)
     bias = graph.add_constant(f"{target}_bias", np.zeros(channels))
     name = op.name if target == op.output else target
-    return Op("Conv", name, [source, weight, bias], [target], attributes, op.fused)
+    return Op("Conv", name, [source, weight, bias], [target], {}, op.fused, form, "Mean")
 
 
 def _block_mean(values: Array, kernel: tuple[int, int]) -> Array:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from openrknn.compiler.forms import Binary, Conv
 from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
@@ -85,14 +87,14 @@ _LANE_BY_LANE = {"Activation", "Binary", "Concat", "Pool", "Repeat", "Slice"}
 def fill_divisors(graph: Graph, atom: int) -> None:
     """Lanes beyond the last channel are 0 / 0 = NaN behind a quotient, and a convolution over all lanes would spread it
     (0 * NaN is NaN). Where one follows, the divisor gets ones there, from a convolution that copies it."""
-    quotients = [op for op in graph.ops if op.type == "Binary" and op.attributes["method"] == "div"]
+    quotients = [op for op in graph.ops if isinstance(op.form, Binary) and op.form.method == "div"]
     readers = graph.readers() if quotients else {}
     for op in quotients:
         name = op.inputs[1]
         if name in graph.constants:
             if graph.constants[name].all() and _meets_all_lanes(graph, op.output, readers):  # 0 * 0 is 0
                 op.inputs[1] = graph.add_constant(f"{name}_inverse", 1 / graph.constants[name].astype(np.float64))
-                op.attributes["method"] = "mul"
+                op.form = replace(op.get(Binary), method="mul")
             continue
         channels, rows, columns = graph.values[name].cube
         room = -(-channels // atom) * atom
@@ -104,7 +106,7 @@ def fill_divisors(graph: Graph, atom: int) -> None:
         filled = graph.add_value(f"{op.output}_divisor", (1, room, rows, columns))
         graph.derived[filled] = (name, lambda values: values)
         constants = [graph.add_constant(f"{filled}_weight", weight), graph.add_constant(f"{filled}_bias", bias)]
-        made = Op("Conv", filled, [name, *constants], [filled], {**POINT, "from": "Div"}, op.fused or (op.name,))
+        made = Op("Conv", filled, [name, *constants], [filled], {}, op.fused or (op.name,), POINT, "Div")
         graph.ops.insert(graph.ops.index(op), made)
         op.inputs[1] = filled
 
@@ -127,4 +129,4 @@ def _meets_all_lanes(graph: Graph, name: str, readers: Mapping[str, list[Op]]) -
 
 def _is_depthwise(graph: Graph, op: Op) -> bool:
     """One kernel for each channel: all other groups are computed with zeros in between."""
-    return bool(1 < op.attributes["group"] == graph.values[op.inputs[0]].cube[0] == graph.values[op.output].cube[0])
+    return bool(1 < op.get(Conv).group == graph.values[op.inputs[0]].cube[0] == graph.values[op.output].cube[0])

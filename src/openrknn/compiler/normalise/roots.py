@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.forms import Binary, Estimate
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op, sole_reader
 from openrknn.compiler.normalise.squares import INVERSE_STEPS, NEWTON_STEPS, least_size
@@ -65,7 +66,7 @@ def _is_positive(graph: Graph, name: str) -> bool:
             return True
         op = graph.producer(graph.activations(op)[0])
     if op is not None and op.type == "Binary":  # of `squares`
-        return bool(op.attributes["method"] == "div")
+        return op.get(Binary).method == "div"
     return op is not None and op.type in {"Sqrt", "Exp", "Sigmoid", "Relu", "Softplus"}
 
 
@@ -76,16 +77,16 @@ class _Steps:
         self.graph, self.op, self.divisor = graph, op, divisor
         self.steps: list[Op] = []
 
-    def guess(self, kind: str, **attributes: float) -> str:
+    def guess(self, kind: str, least: float = 0.0) -> str:
         made = self._value()
-        self.steps.append(Op(kind, made, [self.divisor], [made], attributes, (self.op.name,)))
+        self.steps.append(Op(kind, made, [self.divisor], [made], {}, (self.op.name,), Estimate(least)))
         return made
 
     def product(self, left: str, right: str, *, gain: float = 1.0, offset: float = 0.0) -> str:
         """(left + offset) * gain * right."""
         made = self._value()
-        attributes = {"method": "mul", "broadcast": "pixel", "gain": gain, "offset": offset}
-        self.steps.append(Op("Binary", made, [left, right], [made], attributes, (self.op.name,)))
+        form = Binary("mul", "pixel", gain, offset)
+        self.steps.append(Op("Binary", made, [left, right], [made], {}, (self.op.name,), form))
         return made
 
     def replace(self, inverse: str, *fused: str) -> None:

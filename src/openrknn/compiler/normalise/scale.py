@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, replace_op, sole_reader
@@ -63,17 +64,17 @@ def _apply(graph: Graph, op: Op, name: str, factor: Array, summand: Array) -> No
     channels = len(factor)
     weight = graph.add_constant(f"{op.output}_scale", factor.reshape(channels, 1, 1, 1))
     bias = graph.add_constant(f"{op.output}_shift", summand)
-    attributes = {"group": channels, "kernel_shape": [1, 1], "from": op.type}
-    replace_op(graph, op, Op("Conv", op.name, [name, weight, bias], [op.output], attributes, (*op.fused, op.name)))
+    form, fused = Conv((1, 1), group=channels), (*op.fused, op.name)
+    replace_op(graph, op, Op("Conv", op.name, [name, weight, bias], [op.output], {}, fused, form, op.type))
 
 
 def _takes_scale(op: Op) -> bool:
-    return op.type in {"Conv", "ConvTranspose"} and not op.attributes.get("activation")
+    return op.type in {"Conv", "ConvTranspose"}
 
 
 def _into(graph: Graph, op: Op, factor: Array, summand: Array) -> None:
-    if op.attributes.get("from") in MOVING_CONVS:  # it does more than that now, and its result has another range
-        op.attributes = {**op.attributes, "from": "Mul"}
+    if op.origin in MOVING_CONVS:  # it does more than that now, and its result has another range
+        op.origin = "Mul"
     weight = graph.constants[op.inputs[1]].astype(np.float64)
     old = graph.constants[op.inputs[2]] if len(op.inputs) > 2 and op.inputs[2] else np.zeros(len(factor))
     if op.type == "ConvTranspose":  # [inputs, outputs per group, ...]

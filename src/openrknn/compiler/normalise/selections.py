@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from openrknn.compiler.forms import Conv, Slice
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
 from openrknn.compiler.normalise.layouts import derived_from
@@ -13,7 +16,6 @@ __all__ = ["fold_selections"]
 _ATOM = 16
 """Channels that lie together in both formats."""
 _BOTH = {"Add", "Mul"}
-_NO_ZEROS = {"activation", "edges"}
 _MOST_GROWTH = 1.5
 """Zeros between the parts cost time too."""
 
@@ -23,7 +25,7 @@ def fold_selections(graph: Graph) -> None:
     waiting = list(graph.ops)
     while waiting:
         op = waiting.pop(0)
-        is_pick = op.type == "Conv" and op.attributes.get("from") == "Pick" and _is_pick(graph, op)
+        is_pick = op.type == "Conv" and op.origin == "Pick" and _is_pick(graph, op)
         if is_pick and not (_into_reader(graph, op) or _into_maker(graph, op)):
             waiting = [*_before_maker(graph, op), *waiting]
     _stack(graph)
@@ -36,13 +38,13 @@ def _stack(graph: Graph) -> None:
     So query, key and value of a stacked projection, head by head, cost nothing.
     """
     readers, makers = graph.readers(), graph.producers()
-    picked = {op.inputs[0] for op in graph.ops if op.type == "Conv" and op.attributes.get("from") == "Pick"}
+    picked = {op.inputs[0] for op in graph.ops if op.type == "Conv" and op.origin == "Pick"}
     for name in picked:
         maker, users = makers.get(name), readers.get(name, [])
         rows = [row for row in (_picked(graph, op) for op in users) if row is not None]
         if maker is None or name in graph.outputs or len(users) < 2 or len(rows) < len(users):
             continue
-        if not _is_whole(graph, maker) or len(maker.inputs) > 3 or maker.attributes.get("edges"):
+        if not _is_whole(graph, maker) or len(maker.inputs) > 3 or maker.get(Conv).edges:
             continue
         starts, total = [], 0
         for row in rows:
@@ -50,7 +52,7 @@ def _stack(graph: Graph) -> None:
             total += -(-len(row) // _ATOM) * _ATOM
         weight, bias = graph.constants[maker.inputs[1]], graph.constants[maker.inputs[2]]
         holes = any((row < 0).any() for row in rows) or total != sum(map(len, rows))
-        if total > _MOST_GROWTH * len(weight) or (holes and maker.attributes.get("activation")):
+        if total > _MOST_GROWTH * len(weight) or (holes and maker.activation):
             continue
         order = np.full(total, -1)
         for start, row in zip(starts, rows, strict=True):
@@ -62,14 +64,15 @@ def _stack(graph: Graph) -> None:
         graph.derived[stacked] = (name, lambda values: values)
         maker.outputs = [stacked]
         for user, start in zip(users, starts, strict=True):
-            user.type, user.inputs, user.attributes = "Slice", [stacked], {"start": start}
+            user.become("Slice", Slice(start), [stacked])
+            user.origin = ""
 
 
 def _picked(graph: Graph, op: Op) -> Array | None:
     """The channels that an operator takes, -1 for zeros; None if it does something else."""
-    if op.type == "Slice" and "start" in op.attributes and op.attributes.get("along") is None:
-        return np.arange(op.attributes["start"], op.attributes["start"] + graph.values[op.output].cube[0])
-    if op.type != "Conv" or op.attributes.get("from") not in {"Pick", "Slice"} or not _is_pick(graph, op):
+    if isinstance(op.form, Slice) and not op.form.along_pixels:
+        return np.arange(op.form.start, op.form.start + graph.values[op.output].cube[0])
+    if op.type != "Conv" or op.origin not in {"Pick", "Slice"} or not _is_pick(graph, op):
         return None
     matrix = graph.constants[op.inputs[1]][:, :, 0, 0]
     if not np.isin(matrix, (0, 1)).all() or graph.constants[op.inputs[2]].any():
@@ -78,9 +81,9 @@ def _picked(graph: Graph, op: Op) -> Array | None:
 
 
 def _is_pick(graph: Graph, op: Op) -> bool:
-    weight = graph.constants[op.inputs[1]]
-    is_plain = op.attributes["group"] == 1 and len(op.inputs) == 3 and not op.attributes.get("activation")
-    if not is_plain or weight.shape[2:] != (1, 1) or op.attributes["strides"] != (1, 1) or any(op.attributes["pads"]):
+    weight, conv = graph.constants[op.inputs[1]], op.get(Conv)
+    is_plain = conv.group == 1 and len(op.inputs) == 3 and not conv.activation
+    if not is_plain or weight.shape[2:] != (1, 1) or conv.strides != (1, 1) or any(conv.pads):
         return False
     return bool((np.count_nonzero(weight, axis=(1, 2, 3)) <= 1).all())
 
@@ -90,7 +93,7 @@ def _into_reader(graph: Graph, op: Op) -> bool:
     reader = sole_reader(graph, op.output)
     if reader is None or not _is_whole(graph, reader) or reader.inputs[0] != op.output:
         return False
-    if reader.attributes.get("pad_value"):
+    if reader.get(Conv).pad_value:
         return False
     matrix = graph.constants[op.inputs[1]][:, :, 0, 0]
     weight = graph.constants[reader.inputs[1]]
@@ -106,9 +109,9 @@ def _into_maker(graph: Graph, op: Op) -> bool:
     if maker is None or not _is_whole(graph, maker) or sole_reader(graph, op.inputs[0]) is not op:
         return False
     matrix: Array = graph.constants[op.inputs[1]][:, :, 0, 0]
-    if maker.attributes.get("activation") and not matrix.any(1).all():
+    if maker.activation and not matrix.any(1).all():
         return False
-    if len(maker.inputs) > 3 or maker.attributes.get("edges"):
+    if len(maker.inputs) > 3 or maker.get(Conv).edges:
         return False
     weight, bias = graph.constants[maker.inputs[1]], graph.constants[maker.inputs[2]]
     maker.inputs[1] = graph.add_constant(f"{maker.inputs[1]}_picked", np.einsum("po,oihw->pihw", matrix, weight))
@@ -141,7 +144,7 @@ def _before_maker(graph: Graph, op: Op) -> list[Op]:
         elif array is None:
             part = graph.add_value(f"{name}_picked", (1, len(picks), *shape[2:]))
             graph.derived[part] = derived_from(graph, name, lambda x: x)
-            made.append(Op("Conv", part, [name, *op.inputs[1:]], [part], dict(op.attributes), op.fused))
+            made.append(replace(op, name=part, inputs=[name, *op.inputs[1:]], outputs=[part]))
             maker.inputs[at] = part
     maker.outputs = [op.output]
     at = graph.ops.index(maker)
@@ -167,14 +170,14 @@ def _takes_picks(graph: Graph, op: Op) -> bool:
         if maker.type in _BOTH:
             if not _takes_picks(graph, maker):
                 return False
-        elif not _is_whole(graph, maker) or len(maker.inputs) > 3 or not _NO_ZEROS.isdisjoint(maker.attributes):
+        elif not _is_whole(graph, maker) or len(maker.inputs) > 3 or maker.activation or maker.get(Conv).edges:
             return False
     return True
 
 
 def _is_whole(graph: Graph, op: Op) -> bool:
     """A convolution of its own over all channels, whose weights may be rearranged."""
-    if op.type != "Conv" or op.attributes["group"] != 1 or op.inputs[1] in graph.stored:
+    if op.type != "Conv" or op.get(Conv).group != 1 or op.inputs[1] in graph.stored:
         return False
     return op.inputs[1] in graph.constants and op.inputs[2] in graph.constants
 

@@ -27,6 +27,7 @@ import math
 
 import numpy as np
 
+from openrknn.compiler.forms import Binary, Estimate
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
 from openrknn.compiler.normalise.square_chains import Chain, added_number, find_chain, is_centred, quotients_by
@@ -262,9 +263,9 @@ class _Scaled:
     def _value(self, name: str, shape: tuple[int, ...]) -> str:
         return self.graph.add_value(f"{self.chain.square.output}_{name}", shape)
 
-    def _estimate(self, kind: str, source: str, **attributes: float) -> str:
+    def _estimate(self, kind: str, source: str, least: float = 0.0) -> str:
         made = self._value(kind, self.graph.shape(source))
-        self.steps.append(Op(kind, made, [source], [made], attributes, (self.name,)))
+        self.steps.append(Op(kind, made, [source], [made], {}, (self.name,), Estimate(least)))
         return made
 
     def _product(self, left: str, right: str, *, gain: float = 1.0, offset: float = 0.0) -> str:
@@ -278,8 +279,8 @@ class _Scaled:
         return made
 
     def _binary(self, made: str, method: str, left: str, right: str, *, gain: float, offset: float = 0.0) -> None:
-        attributes = {"method": method, "broadcast": "pixel", "gain": gain, "offset": offset}
-        self.steps.append(Op("Binary", made, [left, right], [made], attributes, (self.name,)))
+        form = Binary(method, "pixel", gain, offset)
+        self.steps.append(Op("Binary", made, [left, right], [made], {}, (self.name,), form))
 
     def _plain(self, kind: str, left: str, right: str) -> str:
         """An operator of the model's kind: a later pass knows how to broadcast."""

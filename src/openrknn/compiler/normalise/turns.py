@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from openrknn.compiler.forms import Turn
 from openrknn.compiler.ir import Graph
 
 __all__ = ["can_turn", "find_turns"]
@@ -50,4 +51,4 @@ def find_turns(graph: Graph, atom: int) -> None:
         if makers[op.inputs[0]].type in _PLAIN or any(other.type in _PLAIN for other in readers):
             continue
         if can_turn(shape, order, atom):
-            op.type, op.attributes = "Turn", {"perm": order}
+            op.become("Turn", Turn(tuple(order)))

@@ -6,12 +6,13 @@ switched off by whoever has a board to try it on.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from openrknn.compiler.formats import align
+from openrknn.compiler.forms import Activation, Conv, Slice
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
@@ -30,12 +31,11 @@ def cut_volumes(graph: Graph, limit: int, atom: int) -> None:
 
 
 def _volume(graph: Graph, op: Op) -> int:
-    if op.attributes["group"] != 1 or (op.inputs[0] in graph.inputs and graph.shape(op.inputs[0])[1] in _PICTURE):
+    conv = op.get(Conv)
+    if conv.group != 1 or (op.inputs[0] in graph.inputs and graph.shape(op.inputs[0])[1] in _PICTURE):
         return 0
-    rows, columns = (
-        (size - 1) * gap + 1 for size, gap in zip(op.attributes["kernel"], op.attributes["dilations"], strict=True)
-    )
-    return int(graph.shape(op.inputs[0])[1] * rows * columns)
+    rows, columns = ((size - 1) * gap + 1 for size, gap in zip(conv.kernel, conv.dilations, strict=True))
+    return graph.shape(op.inputs[0])[1] * rows * columns
 
 
 def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
@@ -52,39 +52,37 @@ def _cut(graph: Graph, op: Op, atom: int) -> list[Op]:
         graph.derived[name] = (source, partial(_channels, start=start, count=count, cube=cube))
     out_shape = graph.shape(op.output)
     total = graph.add_value(f"{op.output}_sum", out_shape)
-    window = {key: op.attributes[key] for key in ("kernel", "strides", "dilations", "pads", "group")}
-    graph.derived[total] = (source, partial(float_convolution, weight=weight[:, :half], attributes=window,
+    conv = op.get(Conv)
+    window = Conv(conv.kernel, conv.strides, conv.dilations, conv.pads, conv.group)
+    graph.derived[total] = (source, partial(float_convolution, weight=weight[:, :half], conv=window,
                                             size=graph.values[op.output].cube[1:], cube=cube))  # fmt: skip
     graph.partial[total] = op.output
     zero = graph.add_constant(f"{total}_zero", np.zeros(len(weight)))
     first = Op("Conv", f"{op.name}_first", [parts[0], graph.add_constant(f"{total}_w", weight[:, :half]), zero],
-               [total], dict(window), op.fused)  # fmt: skip
+               [total], {}, op.fused, window)  # fmt: skip
     if len(op.inputs) > 3:
         first.inputs.append(op.inputs[3])
         graph.addends[total] = op.inputs[3]
-    activation = op.attributes.get("activation")
-    is_relu = activation is not None and activation["function"] == "relu"
+    activation = conv.activation
+    is_relu = activation == Activation("relu")
     target = op.output
     tail: list[Op] = []
     if activation is not None and not is_relu:
         target = graph.add_value(f"{op.output}_linear", out_shape)
-        graph.derived[target] = (source, partial(float_convolution, weight=weight, attributes=window,
+        graph.derived[target] = (source, partial(float_convolution, weight=weight, conv=window,
                                                  size=graph.values[op.output].cube[1:],
                                                  bias=graph.constants[op.inputs[2]], cube=cube))  # fmt: skip
         graph.partial[target] = op.output
         if len(op.inputs) > 3:
             graph.addends[target] = op.inputs[3]
-        tail = [Op("Activation", f"{op.name}_act", [target], [op.output], dict(activation), op.fused)]
-    attributes = dict(window)
-    if is_relu or op.attributes.get("post_relu"):
-        attributes["post_relu"] = True
+        tail = [Op("Activation", f"{op.name}_act", [target], [op.output], {}, op.fused, activation)]
     second = Op(
         "Conv", op.name,
-        [parts[1], graph.add_constant(f"{target}_w", weight[:, half:]), op.inputs[2], total], [target], attributes,
-        op.fused,
+        [parts[1], graph.add_constant(f"{target}_w", weight[:, half:]), op.inputs[2], total], [target], {},
+        op.fused, replace(window, post_relu=is_relu or conv.post_relu),
     )  # fmt: skip
     slices = [
-        Op("Slice", f"{op.name}:{name}", [source], [name], {"start": start}, op.fused)
+        Op("Slice", f"{op.name}:{name}", [source], [name], {}, op.fused, Slice(start))
         for name, start in zip(parts, (0, half), strict=True)
     ]
     replace_op(graph, op, *slices, first, second, *tail)
@@ -97,12 +95,12 @@ def _channels(values: Array, start: int, count: int, cube: tuple[int, int, int])
 
 
 def float_convolution(
-    values: Array, weight: Array, attributes: dict[str, Any], size: tuple[int, int], cube: tuple[int, int, int],
+    values: Array, weight: Array, conv: Conv, size: tuple[int, int], cube: tuple[int, int, int],
     bias: Array | None = None,
 ) -> Array:
     """What a convolution over the first channels gives, in float: for the range of sums that ONNX does not have."""
-    kernel, strides, dilations = attributes["kernel"], attributes["strides"], attributes["dilations"]
-    top, left = attributes["pads"][:2]
+    kernel, strides, dilations = conv.kernel, conv.strides, conv.dilations
+    top, left = conv.pads[:2]
     if values.size != cube[0] * cube[1] * cube[2]:
         return values
     plane = values.reshape(cube)[: weight.shape[1]]

@@ -85,7 +85,7 @@ def as_cpu(op: Op) -> None:
 def follow_wholes(graph: Graph, *, calibrated: bool) -> None:
     """What is moved stays what it is: passes make values for moves between others."""
     for op in graph.ops:
-        is_move = op.type == "Reshape" or (op.type == "Cpu" and op.attributes["operator"] == "Transpose")
+        is_move = op.type == "Reshape" or (op.type == "Cpu" and op.operator == "Transpose")
         if is_move and op.inputs[0] in graph.values and graph.values[op.inputs[0]].whole:
             graph.values[op.output].whole = graph.values[op.inputs[0]].whole
     if calibrated:  # they have no scale
@@ -95,6 +95,6 @@ def follow_wholes(graph: Graph, *, calibrated: bool) -> None:
 
 def is_table(graph: Graph, op: Op) -> bool:
     """Rows of a table of floats, picked by indices: an embedding."""
-    is_gather = op.type == "Cpu" and op.attributes["operator"] in _GATHERS
+    is_gather = op.type == "Cpu" and op.operator in _GATHERS
     table = graph.constants.get(op.inputs[0]) if is_gather else None
     return table is not None and table.dtype.kind == "f"

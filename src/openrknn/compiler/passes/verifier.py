@@ -13,20 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openrknn.compiler.forms import FORMS, Conv
 from openrknn.compiler.ir import Graph, Op, Value
-from openrknn.compiler.operators import NPU_OPERATORS, OPERATORS, Family
+from openrknn.compiler.operators import OPERATORS, Family
 
 __all__ = ["NO_ORPHANS", "ONE_RESHAPE", "ORDERED", "READY", "GraphError", "Property", "is_ready", "verify_graph"]
 
 _SHOWN = 5
-_MARKS = {
-    "Slice": "start", "Concat": "starts", "Conv": "kernel", "ConvTranspose": "kernel", "Pool": "method",
-    "Binary": "broadcast", "Activation": "function", "Repeat": "factors",
-    "Softmax": "groups", "Product": "heads",
-}  # fmt: skip
-"""What only a normalised operator has."""
-_OURS = {"Convert", "InverseEstimate", "RootEstimate"}
-"""Operators that no model has."""
+_UNTYPED = {"Convert", "Cpu", "Reshape"}
+"""Operators of which `lower` needs to know nothing but their operands."""
 
 
 class GraphError(AssertionError):
@@ -64,6 +59,8 @@ def _names(graph: Graph) -> Iterator[str]:
     for name in graph.values.keys() & graph.constants.keys():
         yield f"{name!r} is a value and a constant"
     for op in graph.ops:
+        if op.form is not None and not isinstance(op.form, FORMS.get(op.type, ())):
+            yield f"{op.type} {op.name!r} has the form of a {type(op.form).__name__}"
         for name in op.inputs:
             if name and name not in known and name not in graph.constants:
                 yield f"{op.type} {op.name!r} reads {name!r}, which nothing computes"
@@ -98,7 +95,7 @@ def _shapes(graph: Graph, op: Op) -> Iterator[str]:
     elif op.type == "Transpose":
         order = op.attributes.get("perm") or range(len(shapes[0]))[::-1]
         is_right = tuple(shapes[0][axis] for axis in order) == made
-    elif op.type == "Conv" and "kernel" in op.attributes and op.inputs[1] in graph.constants:
+    elif op.type == "Conv" and op.form is not None and op.inputs[1] in graph.constants:
         is_right = _is_convolution(graph, op)
     if not is_right:
         yield f"{op.type} {op.name!r} makes {list(made)} of {', '.join(str(list(shape)) for shape in shapes)}"
@@ -107,13 +104,13 @@ def _shapes(graph: Graph, op: Op) -> Iterator[str]:
 def _is_convolution(graph: Graph, op: Op) -> bool:
     """Whether channels and windows of a normalised Conv fit."""
     (channels, *sizes), (outputs, *made) = graph.values[op.inputs[0]].cube, graph.values[op.output].cube
-    weight, given = graph.shape(op.inputs[1]), op.attributes
-    top, left, bottom, right = given["pads"]
-    reach = [step * (size - 1) + 1 for step, size in zip(given["dilations"], given["kernel"], strict=True)]
+    weight, given = graph.shape(op.inputs[1]), op.get(Conv)
+    top, left, bottom, right = given.pads
+    reach = [step * (size - 1) + 1 for step, size in zip(given.dilations, given.kernel, strict=True)]
     room = [size + pads - taps for size, pads, taps in zip(sizes, (top + bottom, left + right), reach, strict=True)]
-    windows = [space // step + 1 for space, step in zip(room, given["strides"], strict=True)]
+    windows = [space // step + 1 for space, step in zip(room, given.strides, strict=True)]
     fits = all(most >= size for most, size in zip(windows, made, strict=True))  # a Slice leaves the last ones out
-    return fits and weight[:2] == (outputs, channels // given["group"])
+    return fits and weight[:2] == (outputs, channels // given.group)
 
 
 def _unordered(graph: Graph) -> Iterator[str]:
@@ -144,11 +141,7 @@ def _several_reshapes(graph: Graph) -> Iterator[str]:
 
 def is_ready(op: Op) -> bool:
     """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
-    if op.type in _OURS or op.type == "Cpu":
-        return True
-    if op.type not in NPU_OPERATORS or op.type == "LayerNormalization":
-        return False
-    return op.type not in _MARKS or _MARKS[op.type] in op.attributes
+    return op.type in _UNTYPED or op.form is not None
 
 
 ORDERED = Property("everything is computed before it is read", _unordered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.choose import Costs, choose_ranges
 from openrknn.compiler.quantise.groups import groups_of, limit_ranges, unite
@@ -97,8 +98,8 @@ def _hold_padding(graph: Graph, ranges: dict[str, Range]) -> dict[str, Range]:
     """Ranges that hold what convolutions pad with."""
     held: dict[str, Range] = {}
     for op in graph.ops:
-        pad = op.attributes.get("pad_value") if op.type == "Conv" else None
-        if pad and any(op.attributes["pads"]):
+        pad = op.get(Conv).pad_value if op.type == "Conv" else 0.0
+        if pad and any(op.get(Conv).pads):
             low, high = held.get(op.inputs[0], (0.0, 0.0))
             held[op.inputs[0]] = min(low, pad), max(high, pad)
     for name, (low, high) in held.items():
@@ -110,7 +111,7 @@ def _free_ends(graph: Graph) -> None:
     """Probabilities that the CPU computes last stay fp16: nothing is saved by rounding them to steps of 1/255."""
     for op in graph.ops:
         is_end = op.output in graph.outputs and not any(op.output in other.inputs for other in graph.ops)
-        if op.type == "Cpu" and op.attributes["operator"] == "Softmax" and is_end and op.output not in graph.given:
+        if op.type == "Cpu" and op.operator == "Softmax" and is_end and op.output not in graph.given:
             graph.values[op.output].quantization = None
             source = op.inputs[0]
             if source in graph.inputs and not any(source in other.inputs for other in graph.ops if other is not op):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.compiler.forms import Pool
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.groups import groups_of, moves, useful_window
 from openrknn.compiler.quantise.ranges import Range, quantization_for
@@ -136,7 +137,7 @@ def choose_ranges(graph: Graph, costs: Costs, ranges: dict[str, Range], held: Ma
 def _is_for_maximum(graph: Graph, name: str) -> bool:
     """Whether only the largest numbers count: those that a narrower range would clip."""
     users = [op for op in graph.ops if name in op.inputs]
-    return bool(users) and all(op.type == "Pool" and op.attributes["method"] == "max" for op in users)
+    return bool(users) and all(isinstance(op.form, Pool) and op.form.method == "max" for op in users)
 
 
 def _choice(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.float_model import FloatModel
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.groups import moves
 
@@ -56,8 +57,7 @@ def pairs_of(graph: Graph) -> list[tuple[Op, Op]]:
     for op in graph.ops:
         if not _is_plain(graph, op) or len(op.inputs) > 3 or op.output in graph.outputs:
             continue
-        activation = op.attributes.get("activation")
-        if activation is not None and activation["function"] != "relu":
+        if op.activation is not None and op.activation.function != "relu":
             continue
         users = readers[op.output]
         if len(users) == 1 and _is_plain(graph, users[0]) and _reads_once(users[0], op.output):
@@ -66,18 +66,18 @@ def pairs_of(graph: Graph) -> list[tuple[Op, Op]]:
 
 
 def _reads_once(op: Op, name: str) -> bool:
-    return op.inputs[0] == name and op.inputs.count(name) == 1 and not op.attributes.get("pad_value")
+    return op.inputs[0] == name and op.inputs.count(name) == 1 and not op.get(Conv).pad_value
 
 
 def _is_plain(graph: Graph, op: Op) -> bool:
-    is_own = op.type == "Conv" and not moves(op) and not op.attributes.get("edges")
+    is_own = op.type == "Conv" and not moves(op) and not op.get(Conv).edges
     return is_own and len(op.inputs) > 2 and op.inputs[1] in graph.constants and op.inputs[2] in graph.constants
 
 
 def rescale(graph: Graph, first: Op, second: Op, factors: Array) -> None:
     """Divide the value between two convolutions by `factors`, channel by channel; the second one's output stays."""
     weight, bias, reader = (graph.constants[name] for name in (*first.inputs[1:3], second.inputs[1]))
-    group = int(second.attributes["group"])
+    group = second.get(Conv).group
     parts = reader.reshape(group, len(reader) // group, *reader.shape[1:])
     scaled = (parts * factors.reshape(group, 1, -1, 1, 1)).reshape(reader.shape)
     old = first.output
@@ -134,7 +134,7 @@ def _reach(graph: Graph, model: Any, names: Iterable[str], feeds: Sequence[Mappi
 
 def _weight_reach(graph: Graph, op: Op) -> Array | None:
     """How large the weights for each input channel are beside the others of their output; None: a channel each."""
-    weight, group = graph.constants[op.inputs[1]], int(op.attributes["group"])
+    weight, group = graph.constants[op.inputs[1]], op.get(Conv).group
     if weight.shape[1] == 1:
         return None
     size = np.abs(weight).max((2, 3))

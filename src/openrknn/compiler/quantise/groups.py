@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openrknn.compiler.forms import Activation, Pool
 from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.ranges import Range
@@ -19,31 +20,30 @@ _SATURATES = {"tanh": 3.12, "sigmoid": 6.23, "erf": 2.04}
 def moves(op: Op) -> bool:
     """Whether the operator's output holds stored numbers of its input."""
     if op.type == "Conv":
-        is_bare = not op.attributes.get("activation") and len(op.inputs) <= 3  # nothing is added on the way
-        return op.attributes.get("from") in MOVING_CONVS and is_bare
-    return op.type in _MOVING or (op.type == "Cpu" and op.attributes["operator"] in MOVING_CPU)
+        is_bare = not op.activation and len(op.inputs) <= 3  # nothing is added on the way
+        return op.origin in MOVING_CONVS and is_bare
+    return op.type in _MOVING or (op.type == "Cpu" and op.operator in MOVING_CPU)
 
 
 def _picks(op: Op) -> bool:
     """Whether nothing that the operator leaves out is ever needed."""
-    if op.type == "Pool":
-        return bool(op.attributes["method"] == "max")
-    return op.type == "Slice" or (op.type == "Conv" and op.attributes.get("from") == "Slice" and moves(op))
+    if isinstance(op.form, Pool):
+        return op.form.method == "max"
+    return op.type == "Slice" or (op.type == "Conv" and op.origin == "Slice" and moves(op))
 
 
 def _useful(op: Op) -> Range | None:
     """The inputs between which the operator's result changes by more than half a step of int8."""
-    if op.type != "Activation":
+    if not isinstance(op.form, Activation):
         return None
-    function = op.attributes["function"]
+    function, (alpha, beta) = op.form.function, op.form.numbers
     if function == "relu":
         return 0.0, np.inf
     if function == "clip":
-        return 0.0, float(op.attributes["bound"])
+        return 0.0, beta
     if function == "bounds":
-        return float(op.attributes["alpha"]), float(op.attributes["beta"])
+        return alpha, beta
     if function == "hardsigmoid":
-        alpha, beta = float(op.attributes["alpha"]), float(op.attributes["beta"])
         return -beta / alpha, (1 - beta) / alpha
     limit = _SATURATES.get(function)
     return None if limit is None else (-limit, limit)

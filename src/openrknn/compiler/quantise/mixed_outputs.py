@@ -52,7 +52,7 @@ def free_mixed_outputs(graph: Graph, seen: Mapping[str, Statistics], *, can_mix:
 def _parts(graph: Graph, makers: Mapping[str, Op], name: str) -> list[str]:
     """What is joined in a value, through whatever only moves it."""
     maker = makers.get(name)
-    if maker is None or not moves(maker) or maker.type in _PICKS or maker.attributes.get("from") in {"Slice", "Pick"}:
+    if maker is None or not moves(maker) or maker.type in _PICKS or maker.origin in {"Slice", "Pick"}:
         return [name]
     return [part for source in graph.activations(maker) for part in _parts(graph, makers, source)]
 
@@ -72,7 +72,7 @@ def _tail(graph: Graph, makers: Mapping[str, Op], output: str) -> set[str]:
 
 def _is_first(graph: Graph, makers: Mapping[str, Op], op: Op) -> bool:
     """Whether the tail begins behind this operator: a convolution of the model, in int8."""
-    if op.type != "Conv" or op.attributes.get("from"):
+    if op.type != "Conv" or op.origin:
         return op.output in graph.floats
     sources = (_before_convert(makers, name) for name in graph.activations(op))
     return not all(name in graph.floats for name in sources)

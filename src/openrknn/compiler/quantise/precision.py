@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openrknn.compiler.errors import CompileError
+from openrknn.compiler.forms import Concat
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.groups import moves
 
@@ -91,7 +92,7 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
             graph.values[name].quantization = None
     _skip_borders(graph)
     for op in graph.ops:
-        if op.type == "Concat" and op.output in reasons and "atom" in op.attributes:
+        if isinstance(op.form, Concat) and op.output in reasons and op.form.atom:
             _close_gaps(graph, op)
     graph.sort()
     return reasons
@@ -102,18 +103,18 @@ def _close_gaps(graph: Graph, op: Op) -> None:
 
     A NaN there survives the weights of 0 that it meets.
     """
-    atom = op.attributes["atom"] // 2
+    form = op.get(Concat)
+    atom = form.atom // 2
     counts = [graph.shape(name)[1] for name in op.inputs]
     starts = [0, *(int(start) for start in np.cumsum([-(-count // atom) * atom for count in counts[:-1]]))]
-    before = op.attributes["starts"]
     value = graph.values[op.output]
     for reader in [entry for entry in graph.ops if op.output in entry.inputs]:
         weight = graph.constants[reader.inputs[1]]
         packed = np.zeros((weight.shape[0], starts[-1] + counts[-1], *weight.shape[2:]), weight.dtype)
-        for old, new, count in zip(before, starts, counts, strict=True):
+        for old, new, count in zip(form.starts, starts, counts, strict=True):
             packed[:, new : new + count] = weight[:, old : old + count]
         reader.inputs[1] = graph.add_constant(f"{reader.output}_picks", packed)
-    op.attributes = {"starts": starts}
+    op.form = Concat(tuple(starts))
     graph.values[op.output] = replace(value, shape=(value.shape[0], starts[-1] + counts[-1], *value.shape[2:]))
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.quantise.statistics import Statistics
 
@@ -129,7 +130,7 @@ def _share(graph: Graph, op: Op, name: str) -> Array | None:
     if op.type != "Conv" or op.inputs[0] != name or name in op.inputs[1:]:
         return None
     weights = graph.constants[op.inputs[1]].astype(np.float64)
-    group = op.attributes["group"]
+    group = op.get(Conv).group
     if group == 1:
         result: Array = (weights**2).sum((0, 2, 3))
         return result

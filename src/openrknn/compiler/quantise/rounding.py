@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from openrknn.compiler.float_model import FloatModel
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op, StoredWeights
 from openrknn.compiler.quantise.equalise import origin
 from openrknn.compiler.quantise.groups import moves
@@ -75,11 +76,11 @@ def candidates(graph: Graph) -> list[Op]:
             used[name] = used.get(name, 0) + 1
     return [
         op for op in graph.ops
-        if op.type == "Conv" and not moves(op) and len(op.inputs) > 2 and not op.attributes.get("edges")
+        if op.type == "Conv" and not moves(op) and len(op.inputs) > 2 and not op.get(Conv).edges
         and all(name in graph.constants and used[name] == 1 for name in op.inputs[1:3])
         and op.inputs[1] not in graph.stored and op.output not in graph.floats and op.inputs[0] not in graph.floats
-        and (op.attributes["group"] == 1 or graph.constants[op.inputs[1]].shape[1] == 1)
-        and not op.attributes.get("pad_value") and graph.constants[op.inputs[1]].ndim == 4
+        and (op.get(Conv).group == 1 or graph.constants[op.inputs[1]].shape[1] == 1)
+        and not op.get(Conv).pad_value and graph.constants[op.inputs[1]].ndim == 4
     ]  # fmt: skip
 
 
@@ -91,8 +92,8 @@ def channels_at_once(weights: Array, windows: int) -> int:
 
 def patches_of(values: Array, op: Op, weights: Array, wanted: int, each: int) -> Array:
     """[blocks of `each` channels, windows, weights of a block]: windows of the input at places spread evenly."""
-    (kernel_h, kernel_w), (top, left, bottom, right) = weights.shape[2:], op.attributes["pads"]
-    (down, across), (step_h, step_w) = op.attributes["strides"], op.attributes["dilations"]
+    (kernel_h, kernel_w), (top, left, bottom, right) = weights.shape[2:], op.get(Conv).pads
+    (down, across), (step_h, step_w) = op.get(Conv).strides, op.get(Conv).dilations
     cube = values.reshape(values.shape[1], *_plane(values))
     reach = (kernel_h - 1) * step_h + 1, (kernel_w - 1) * step_w + 1
     rows = (cube.shape[1] + top + bottom - reach[0]) // down + 1
@@ -104,7 +105,7 @@ def patches_of(values: Array, op: Op, weights: Array, wanted: int, each: int) ->
     xs = x[:, None, None] + np.arange(kernel_w)[None, None, :] * step_w
     inside = (ys >= 0) & (ys < cube.shape[1]) & (xs >= 0) & (xs < cube.shape[2])
     taken = cube[:, np.clip(ys, 0, cube.shape[1] - 1), np.clip(xs, 0, cube.shape[2] - 1)] * inside
-    if weights.shape[1] == 1 and op.attributes["group"] > 1:
+    if weights.shape[1] == 1 and op.get(Conv).group > 1:
         result: Array = taken.reshape(len(cube), count, -1)
         return result
     blocks = -(-len(cube) // each)
@@ -305,7 +306,7 @@ def _moments(
             if values.shape != graph.values[op.inputs[0]].shape or not 2 <= values.ndim <= 4 or len(values) != 1:
                 continue
             weights = graph.constants[op.inputs[1]]
-            if weights.shape[1] * op.attributes["group"] != values.shape[1]:
+            if weights.shape[1] * op.get(Conv).group != values.shape[1]:
                 continue
             room = -(-_PATCHES // fits)
             each = channels_at_once(weights, fits * min(room, int(np.prod(graph.values[op.output].cube[1:]))))

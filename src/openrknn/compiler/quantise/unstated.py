@@ -65,10 +65,10 @@ def fine_means(graph: Graph, ranges: Mapping[str, Range]) -> set[str]:
         low, high = ranges.get(op.output, (0.0, 0.0))
         chain = []
         step = op
-        while step.type == "Conv" and step.attributes.get("from") == "Mean" and step.inputs[0] in makers:
+        while step.type == "Conv" and step.origin == "Mean" and step.inputs[0] in makers:
             step = makers[step.inputs[0]]
             chain.append(step)
-        parts = [entry for entry in chain if entry.attributes.get("from") == "Mean" and entry.output in graph.derived]
+        parts = [entry for entry in chain if entry.origin == "Mean" and entry.output in graph.derived]
         if not parts or op.output not in ranges:
             continue
         source = ranges.get(parts[-1].inputs[0])

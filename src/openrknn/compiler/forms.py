@@ -1,0 +1,165 @@
+"""Normalised operators, typed: what `lower` has to know of each kind. Until then ONNX's attributes are a dict."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+__all__ = [
+    "FORMS",
+    "Activation",
+    "Binary",
+    "Concat",
+    "Conv",
+    "Estimate",
+    "Form",
+    "Pool",
+    "Product",
+    "Repeat",
+    "Slice",
+    "Softmax",
+    "Turn",
+    "shown_fields",
+]  # fmt: skip
+
+Pads = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """A function of one number: relu, clip, leaky, prelu (the NPU has them), or one of `functions.FUNCTIONS`."""
+
+    function: str
+    alpha: float | None = None
+    beta: float | None = None
+    """The upper bound of clip, and what ONNX calls so."""
+    slope: tuple[float, ...] = ()
+    """prelu: of each channel."""
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        """alpha and beta; 0 where the function has none."""
+        return self.alpha or 0.0, self.beta or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """Inputs: map, weights, bias; a fourth one is added to the result."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    pads: Pads = (0, 0, 0, 0)
+    """Top, left, bottom, right; negative ones crop."""
+    group: int = 1
+    pad_value: float = 0.0
+    activation: Activation | None = None
+    post_relu: bool = False
+    """Behind the addition."""
+    edges: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    """Factors of the outermost rows and columns, from the edge inwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A window of a map."""
+
+    method: str
+    """max or average."""
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: Pads
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Two operands: (left + offset) * gain, then the method with the right one."""
+
+    method: str
+    broadcast: str
+    """pixel: both have the same shape. channel: the right one has a number for each channel."""
+    gain: float = 1.0
+    offset: float = 0.0
+    post_relu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A window into channels, or into the one run of all pixels."""
+
+    start: int
+    along_pixels: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """Channels, or pixels, side by side."""
+
+    starts: tuple[int, ...]
+    along_pixels: bool = False
+    atom: int = 0
+    """Parts have room for whole atoms of so many channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Every pixel so many times, down and across."""
+
+    factors: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """Over each of so many groups of channels."""
+
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Products of two maps, for each head of each window."""
+
+    heads: int
+    windows: int
+    depth: int
+    kernels: int
+    rows: int
+    left: str
+    right: str
+    turned: bool
+    out: str
+    gain: float
+
+    @property
+    def count(self) -> int:
+        return self.windows * self.heads
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A transposition of [1, C, H, W]."""
+
+    perm: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A guess from the bits of a number; what is smaller than `least` counts as that."""
+
+    least: float = 0.0
+
+
+Form = Activation | Binary | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax | Turn
+FORMS = MappingProxyType({
+    "Activation": Activation, "Binary": Binary, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
+    "InverseEstimate": Estimate, "Pool": Pool, "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate,
+    "Slice": Slice, "Softmax": Softmax, "Turn": Turn,
+})  # fmt: skip
+"""Operator of the intermediate form -> what a normalised one has."""
+
+
+def shown_fields(form: Form) -> dict[str, Any]:
+    """What differs from the defaults."""
+    found = {field.name: (getattr(form, field.name), field.default) for field in fields(form)}
+    return {name: value for name, (value, default) in found.items() if default is MISSING or value != default}
