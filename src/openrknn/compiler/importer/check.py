@@ -82,6 +82,12 @@ def _convolution(graph: Graph, op: Op) -> None:
             f"{list(shape)}; export the model again",
             operators=(op.name, op.output),
         )
+    kernel = [int(size) for size in op.attributes.get("kernel_shape") or weight.shape[2:]]
+    if kernel != list(weight.shape[2:]):
+        raise ModelError(
+            f"{op.type} {op.name!r}: kernel_shape {kernel}, and weights {list(weight.shape)}; export the model again",
+            operators=(op.name, op.output),
+        )
     bias = graph.constants.get(op.inputs[2]) if len(op.inputs) > 2 else None
     outputs = weight.shape[1] * group if op.type == "ConvTranspose" else weight.shape[0]
     if bias is not None and bias.shape != (outputs,):
