@@ -247,7 +247,7 @@ def test_truths_are_not_rounded() -> None:
     out = net.add("Where", is_hidden, net.constant(-1e4), net.add("Mul", scores, scores))
     compiled = compile_model(net.model({"x": SHAPE, "mask": SHAPE}, [out]))
     (variant,) = compiled.variants
-    assert any(value.whole == "bool" for value in variant.graph.values.values())
+    assert any(value.integer == "bool" for value in variant.graph.values.values())
     model = FloatModel(rounded_model(variant, (), is_int8=False), variant.graph.outputs)
     assert model.engine.startswith("onnxruntime")
     assert not compiled.check.warnings

@@ -61,7 +61,7 @@ ALLOWED = {
     "compiler/normalise/clean.py": "reductions that become smaller work in another order",
     "compiler/normalise/find_norms.py": PATTERN,
     "compiler/normalise/layouts.py": IR,
-    "compiler/normalise/mixtures.py": "moves that cost more than an address",
+    "compiler/normalise/rotary.py": "moves that cost more than an address",
     "compiler/normalise/quotients.py": "functions that fp16 has no table for",
     "compiler/normalise/roots.py": PATTERN,
     "compiler/quantise/groups.py": IR,

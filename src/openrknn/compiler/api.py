@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from openrknn.backports import Unpack
+from openrknn.compiler.check_result import skipped
 from openrknn.compiler.errors import CompileError
-from openrknn.compiler.found import skipped
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
 from openrknn.compiler.options import CompileKeywords, CompileOptions
@@ -42,7 +42,7 @@ def compile_onnx(
 def compile_model(
     onnx: str | os.PathLike[str] | bytes | Any, target: str = "rk3588", **options: Unpack[CompileKeywords]
 ) -> Compiled:
-    """The same, with what each stage made of it."""
+    """Compile, and keep what each stage made of the model."""
     return compile_with(onnx, CompileOptions(target=target, **options))
 
 
@@ -60,7 +60,7 @@ def input_names(
 
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
-    """The same for options that are there already."""
+    """Compile with options that are checked already."""
     made = _compile(onnx, options)
     if not options.check:
         made.check = skipped()

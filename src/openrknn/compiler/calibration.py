@@ -141,8 +141,8 @@ class Feeds:
         if values.dtype.kind not in "iufb":
             raise CalibrationError(f"{where}: {values.dtype} is not a numeric type")
         arranged = _arranged(values, shape, where, self.batch)
-        if self.graph.values[name].whole:  # indices and truths: no picture, and no float
-            return arranged.astype(self.graph.values[name].whole)
+        if self.graph.values[name].integer:  # indices and truths: no picture, and no float
+            return arranged.astype(self.graph.values[name].integer)
         return self.preprocess.apply(name, arranged)
 
 

@@ -57,8 +57,8 @@ class Value:
     shape: tuple[int, ...]
     quantization: Quantization | None = None
     """None: fp16 (after the stage `quantise`)."""
-    whole: str = ""
-    """Whole numbers of this type (int64, int32, bool): truths and indices, which only the CPU touches."""
+    integer: str = ""
+    """Integers of this type (int64, int32, bool): truths and indices, which only the CPU touches."""
 
     @property
     def cube(self) -> tuple[int, int, int]:
@@ -115,10 +115,6 @@ class Op:
         """Another operator, which writes the same."""
         self.type, self.form, self.attributes = kind, form, {}
         self.inputs = self.inputs if inputs is None else inputs
-
-    def with_output(self, name: str, *fused: str) -> Op:
-        """The same operator writing to another value."""
-        return replace(self, outputs=[name, *self.outputs[1:]], fused=(*self.fused, *fused))
 
 
 @dataclass(slots=True)
@@ -199,6 +195,14 @@ class Graph:
     def add_value(self, base: str, shape: Sequence[int]) -> str:
         name = self.fresh(base)
         self.values[name] = Value(name, tuple(shape))
+        return name
+
+    def add_derived(
+        self, base: str, shape: Sequence[int], source: str, function: Callable[[Array], Array] = lambda values: values
+    ) -> str:
+        """A value that ONNX does not have: calibration makes it of another one."""
+        name = self.add_value(base, shape)
+        self.derived[name] = source, function
         return name
 
     def add_like(self, base: str, like: str, shape: Sequence[int] | None = None) -> str:

@@ -30,10 +30,10 @@ from openrknn.compiler.quantise.gradient import channel_costs
 from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.mixed_outputs import free_mixed_outputs
 from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision
+from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.compiler.quantise.rounding import adapt, samples_for
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
 from openrknn.compiler.quantise.statistics import Statistics
-from openrknn.compiler.quantise.why import RangeChoice
 from openrknn.compiler.repeat import repeat
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.compiler.targets import target_of
@@ -186,10 +186,8 @@ def _quantise(
     costs = _costs(fronts) if options.method == "cost" else {}
     for front in fronts:
         known = {name: seen[name] for name in front.graph.values if name in seen}
-        front.statistics = quantise(
-            front.graph, front.imported.model, None, method=options.method, costs=costs, choices=front.ranges,
-            seen=known,
-        )  # fmt: skip
+        quantise(front.graph, front.imported.model, known, options.method, costs, front.ranges)
+        front.statistics = known
     if options.adaptive_rounding and options.calibration is not None:
         _round(fronts)
 

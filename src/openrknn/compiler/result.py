@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openrknn.compiler.calibration import Preprocess
+from openrknn.compiler.check_result import CheckResult
 from openrknn.compiler.cost import Cost
-from openrknn.compiler.found import CheckResult
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.lower import Lowering
 from openrknn.compiler.program import Program
 from openrknn.compiler.quantise.precision import Choice
-from openrknn.compiler.quantise.why import RangeChoice
+from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.container.model import Model
 
 __all__ = ["Compiled", "Variant"]

@@ -44,7 +44,7 @@ def rounded_model(variant: Variant, moved: Collection[str], *, is_int8: bool) ->
         added = []
         for at, name in enumerate(node.output):
             value = stored.get(name)
-            if value is not None and not value.whole:
+            if value is not None and not value.integer:
                 node.output[at] = f"{name}.exact"
                 added += _rounding(onnx, model, value)
         model.graph.node.append(node)
@@ -157,7 +157,7 @@ def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> t
     del model.graph.node[:]
     seen = dict(changed)
     for name in inputs:
-        if stored[name].whole:
+        if stored[name].integer:
             continue
         model.graph.node.extend(_seen(onnx, model, stored[name]))
         seen[name] = f"{name}.seen"
@@ -170,7 +170,7 @@ def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> t
         model.graph.node.extend([node, copy])
         for name in filter(None, node.output):
             made[name] = seen[name] = f"{name}.local"
-            if name in stored and not stored[name].whole:
+            if name in stored and not stored[name].integer:
                 model.graph.node.extend(_seen(onnx, model, stored[name]))
                 seen[name] = f"{name}.seen"
     return model, made

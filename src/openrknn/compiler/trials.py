@@ -95,7 +95,7 @@ def noise(graph: Graph) -> dict[str, Array]:
     for name in graph.inputs:
         value = graph.values[name]
         numbers = value.quantization
-        if value.whole:
+        if value.integer:
             feed[name] = _indices(graph, name, generator)
         elif numbers is None:
             feed[name] = generator.normal(0, 1, value.shape).astype(np.float32)
@@ -109,14 +109,14 @@ def noise(graph: Graph) -> dict[str, Array]:
 
 _QUIETER = 0.4
 """Noise all over 0.4 of a range has the spread of a bell curve whose 4 sigma are the range."""
-_WHOLE = {"int64": np.int64, "int32": np.int32, "bool": np.bool_}
+_INTEGER = {"int64": np.int64, "int32": np.int32, "bool": np.bool_}
 
 
 def _indices(graph: Graph, name: str, generator: np.random.Generator) -> Array:
     """Any place of the smallest table that is read with them; truths and what reads no table are 0 and 1."""
     sizes = [_table(graph, op) for op in graph.ops if op.inputs[1:2] == [name] and _kind(op) == "Gather"]
     value = graph.values[name]
-    return generator.integers(0, min(sizes, default=2), value.shape).astype(_WHOLE[value.whole])
+    return generator.integers(0, min(sizes, default=2), value.shape).astype(_INTEGER[value.integer])
 
 
 def _kind(op: Op) -> str:

@@ -13,7 +13,7 @@ from openrknn.cli.compile.arguments import changed_options, compile_options
 from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
-    from openrknn.compiler.found import CheckResult
+    from openrknn.compiler.check_result import CheckResult
 
 __all__ = ["add_cache", "run_cache", "tell_cache"]
 

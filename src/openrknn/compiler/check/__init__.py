@@ -29,8 +29,8 @@ from openrknn.compiler.check.boundaries import Boundary, compared, float_model_o
 from openrknn.compiler.check.feeds import Trial, trials_of
 from openrknn.compiler.check.given import GivenModel
 from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_faint, is_honest
+from openrknn.compiler.check_result import CheckResult
 from openrknn.compiler.errors import CalibrationError, CompileError, WrongResultError
-from openrknn.compiler.found import CheckResult
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.threads import one_thread
 from openrknn.compiler.result import Compiled, Variant

@@ -100,7 +100,7 @@ def _is_declared(compiled: Compiled, name: str) -> bool:
 
 def _is_picture(graph: Graph, name: str) -> bool:
     value = graph.values[name]
-    if value.whole or len(value.shape) != 4:
+    if value.integer or len(value.shape) != 4:
         return False
     return value.shape[1] in _PICTURE_CHANNELS and min(value.shape[2:]) > 1
 
@@ -108,4 +108,4 @@ def _is_picture(graph: Graph, name: str) -> bool:
 def _is_signal(graph: Graph, name: str) -> bool:
     """One or two rows of many numbers."""
     value = graph.values[name]
-    return not value.whole and prod(value.shape[-1:]) >= _SIGNAL and prod(value.shape[:-1]) <= 2
+    return not value.integer and prod(value.shape[-1:]) >= _SIGNAL and prod(value.shape[:-1]) <= 2

@@ -9,7 +9,7 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.check import check_graph
-from openrknn.compiler.importer.shapes import known_shapes, whole_values
+from openrknn.compiler.importer.shapes import integer_values, known_shapes
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array, Graph, Op, Value
 from openrknn.compiler.operators import select
@@ -24,7 +24,7 @@ def build_graph(model: Any) -> Graph:
     """Operators with their ONNX types and attributes; every value has a shape, every constant is finite."""
     onnx = onnx_package()
     constants = constants_of(model)
-    shapes, wholes = known_shapes(model), whole_values(model)
+    shapes, integers = known_shapes(model), integer_values(model)
     graph = Graph(
         name=model.graph.name or "model",
         inputs=[entry.name for entry in model.graph.input if entry.name not in constants],
@@ -44,7 +44,7 @@ def build_graph(model: Any) -> Graph:
         if name not in shapes:
             raise ModelError(_shapeless(graph, name, constants), operators=_made_by(graph, name))
         graph.values[name] = Value(name, shapes[name] or (1,))  # a single number is a list of one
-        graph.values[name].whole = wholes.get(name, "")
+        graph.values[name].integer = integers.get(name, "")
     graph.constants = constants
     for op in graph.ops:
         if op.type == "Slice" and "starts" in op.attributes:

@@ -14,7 +14,7 @@ from openrknn.compiler.operators import VIEWS
 __all__ = ["check_graph", "check_sizes"]
 
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
-_WHOLE = {"INT64", "INT32", "BOOL"}
+_INTEGER = {"INT64", "INT32", "BOOL"}
 """Of truths and indices, on the CPU."""
 _POSITIVE = ("strides", "dilations", "kernel_shape")
 
@@ -144,7 +144,7 @@ def _reshape(graph: Graph, op: Op) -> None:
 def _cast(graph: Graph, op: Op, types: Any) -> None:
     """Casts between floats are free, those to and from indices the CPU's; narrow integers would have to wrap."""
     target = types.Name(int(op.attributes["to"]))
-    if target in _FLOATS | _WHOLE:
+    if target in _FLOATS | _INTEGER:
         return
     raise UnsupportedOperatorError(
         f"Cast {op.name!r} makes {target.lower()} numbers of an activation; there are floats, int32, int64 and bool "

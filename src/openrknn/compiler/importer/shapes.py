@@ -12,9 +12,18 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import ORDERED_MOVES
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["attach", "bind_shapes", "cut_outputs", "detach",
-           "find_scores", "infer", "known_shapes", "model_inputs", "set_size",
-           "whole_values"]  # fmt: skip
+__all__ = [
+    "attach",
+    "bind_shapes",
+    "cut_outputs",
+    "detach",
+    "find_scores",
+    "infer",
+    "integer_values",
+    "known_shapes",
+    "model_inputs",
+    "set_size",
+]  # fmt: skip
 
 
 _LARGE = 1 << 14
@@ -244,13 +253,13 @@ def known_shapes(model: Any) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-_WHOLE = ("INT64", "INT32", "BOOL")
+_INTEGER = ("INT64", "INT32", "BOOL")
 
 
-def whole_values(model: Any) -> dict[str, str]:
+def integer_values(model: Any) -> dict[str, str]:
     """Values that are truths or indices, with their type; narrower integers belong to quantised models."""
     types = onnx_package().TensorProto.DataType
-    names = {types.Value(name): name.lower() for name in _WHOLE}
+    names = {types.Value(name): name.lower() for name in _INTEGER}
     entries = (*model.graph.input, *model.graph.value_info, *model.graph.output)
     found = ((entry.name, entry.type.tensor_type.elem_type) for entry in entries if entry.type.HasField("tensor_type"))
     return {name: names[kind] for name, kind in found if kind in names}

@@ -12,10 +12,10 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Program
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["WHOLE", "lower_cpu", "lower_reshape", "refuse_cpu"]
+__all__ = ["INTEGER", "lower_cpu", "lower_reshape", "refuse_cpu"]
 
 _NAMES = {"Softmax": "exSoftmax13"}
-WHOLE = {"int64": DataType.INT64, "int32": DataType.INT32, "bool": DataType.INT8}
+INTEGER = {"int64": DataType.INT64, "int32": DataType.INT32, "bool": DataType.INT8}
 """Whole numbers as the vendor's converter stores them: truths are bytes."""
 _SHOWN = 5
 
@@ -63,7 +63,7 @@ def _stored(low: Lowering, name: str, array: Array) -> str:
 
 
 def lower_reshape(low: Lowering, op: Op) -> None:
-    """The same numbers in the same order; the CPU moves them where the layout differs."""
+    """Numbers keep their order; the CPU moves them where the layout differs."""
     shape: Any = np.array(low.graph.shape(op.output), np.int64)
     wanted = low.data(f"{op.output}_shape", shape.tobytes(), (len(shape),), DataType.INT64, kind=Kind.CPU_CONSTANT)
     step = low.step(op, "Reshape", inputs=[op.inputs[0], wanted])

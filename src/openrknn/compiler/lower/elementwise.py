@@ -181,7 +181,7 @@ def lower_repeat(low: Lowering, op: Op) -> None:
 
 
 def copy_task(low: Lowering, source: str, target: str) -> Elementwise[Address]:
-    """The same numbers in another place."""
+    """Copy a tensor to another place."""
     return elementwise_task(low.format, low.tensor(source).cube, low.cube(source), low.cube(target))
 
 

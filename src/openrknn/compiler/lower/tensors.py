@@ -9,7 +9,7 @@ from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Op, Value
 from openrknn.compiler.legalise import takes_plain
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.cpu import WHOLE
+from openrknn.compiler.lower.cpu import INTEGER
 from openrknn.compiler.program import Tensor
 from openrknn.container.parts import Kind
 
@@ -34,8 +34,8 @@ def _tensor(
         value.name, kind, dtype_of(form), value.shape, "feature", cube=value.cube, quantization=value.quantization,
         element_bytes=form.element_bytes, atom_bytes=form.atom_bytes,
     )  # fmt: skip
-    if value.whole:
-        tensor.dtype = WHOLE[value.whole]
+    if value.integer:
+        tensor.dtype = INTEGER[value.integer]
         tensor.element_bytes = tensor.dtype.bits // 8
     by_cpu = maker is None or takes_plain(maker)
     only_cpu = by_cpu and all(takes_plain(op) for op in readers)

@@ -12,17 +12,17 @@ from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.ends import flatten_ends, join_ends
+from openrknn.compiler.normalise.epsilons import raise_epsilons
 from openrknn.compiler.normalise.find_norms import find_layer_norms
 from openrknn.compiler.normalise.finish import finish
-from openrknn.compiler.normalise.floors import raise_floors
 from openrknn.compiler.normalise.forward import fold_forward
 from openrknn.compiler.normalise.fp16_regions import mark_fp16_regions
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
+from openrknn.compiler.normalise.integers import follow_integers, place_integers
 from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.masks import bound_masks
-from openrknn.compiler.normalise.mixtures import find_mixtures
 from openrknn.compiler.normalise.moves import normalise_moves
 from openrknn.compiler.normalise.pads import narrow_pads
 from openrknn.compiler.normalise.pooling import normalise_pools
@@ -30,12 +30,12 @@ from openrknn.compiler.normalise.qdq import take_quantization
 from openrknn.compiler.normalise.quotients import fill_divisors, find_quotients
 from openrknn.compiler.normalise.ranks import three_dimensions
 from openrknn.compiler.normalise.roots import divide_channels, find_roots
+from openrknn.compiler.normalise.rotary import find_rotary
 from openrknn.compiler.normalise.scale import fold_scales
 from openrknn.compiler.normalise.selections import fold_selections
 from openrknn.compiler.normalise.squares import scale_squares
 from openrknn.compiler.normalise.turns import find_turns
 from openrknn.compiler.normalise.volume import cut_volumes
-from openrknn.compiler.normalise.wholes import follow_wholes, place_wholes
 from openrknn.compiler.passes import NO_ORPHANS, ONE_RESHAPE, ORDERED, READY, Pass, plain, run_passes
 from openrknn.compiler.targets import Target
 
@@ -58,17 +58,17 @@ Entry = Pass[Situation]
 
 
 PASSES: tuple[Entry, ...] = (
-    plain(place_wholes),
+    plain(place_integers),
     plain(find_layer_norms),
     Pass(
         "scale_squares", lambda graph, now: scale_squares(graph, calibrated=now.calibrated),
         lambda now: not now.calibrated or now.target.can_mix,
     ),
     Pass("bound_masks", lambda graph, _: bound_masks(graph), lambda now: not now.calibrated),
-    Pass("raise_floors", lambda graph, _: raise_floors(graph), lambda now: not now.calibrated),
+    Pass("raise_epsilons", lambda graph, _: raise_epsilons(graph), lambda now: not now.calibrated),
     plain(take_heads_apart),
     plain(clean, gives=(ONE_RESHAPE,)),
-    plain(find_mixtures),
+    plain(find_rotary),
     Pass("take_quantization", lambda graph, now: take_quantization(graph, calibrated=now.calibrated)),
     plain(clean, gives=(ONE_RESHAPE,)),
     plain(three_dimensions),
@@ -116,7 +116,7 @@ PASSES: tuple[Entry, ...] = (
     plain(join_ends, needs=(NO_ORPHANS,), gives=(NO_ORPHANS,)),
     Pass("flatten_ends", lambda graph, _: flatten_ends(graph), lambda now: not now.target.has_cpu),
     plain(finish, needs=(ORDERED,), gives=(READY, ORDERED, NO_ORPHANS)),
-    Pass("follow_wholes", lambda graph, now: follow_wholes(graph, calibrated=now.calibrated)),
+    Pass("follow_integers", lambda graph, now: follow_integers(graph, calibrated=now.calibrated)),
     Pass("mark_fp16_regions", lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
 )
 """In this order. A pass asks the target what it can do, never which chip it is."""

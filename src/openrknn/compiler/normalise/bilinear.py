@@ -41,8 +41,7 @@ def _resize(graph: Graph, op: Op) -> None:
     if min(factors) < _APART:
         replace_op(graph, op, _transposed(graph, op, op.inputs[0], op.output, factors))
         return
-    between = graph.add_value(f"{op.output}_rows", (*shape[:2], target[2], shape[3]))
-    graph.derived[between] = (op.inputs[0], _as_is)
+    between = graph.add_derived(f"{op.output}_rows", (*shape[:2], target[2], shape[3]), op.inputs[0])
     replace_op(
         graph, op,
         _transposed(graph, op, op.inputs[0], between, (factors[0], 1)),
@@ -62,10 +61,6 @@ def _transposed(graph: Graph, op: Op, source: str, target: str, factors: tuple[i
     name = op.name if target == op.output else target
     weights = graph.add_constant(f"{target}_taps", weight)
     return Op("ConvTranspose", name, [source, weights], [target], attributes, op.fused, None, "Resize")
-
-
-def _as_is(values: Array) -> Array:
-    return values
 
 
 def _taps(factor: int) -> Array:

@@ -87,8 +87,7 @@ def _cube(graph: Graph, name: str, op: Op) -> tuple[int, int, int] | None:
 def _spread(graph: Graph, op: Op, name: str, channels: int, shape: tuple[int, ...] = ()) -> str:
     """One channel copied to all: a 1x1 convolution with ones."""
     shape = shape or graph.shape(op.output)
-    target = graph.add_value(f"{op.output}_spread", shape)
-    graph.derived[target] = (name, lambda values: values)
+    target = graph.add_derived(f"{op.output}_spread", shape, name)
     weight = graph.add_constant(f"{target}_ones", np.ones((channels, 1, 1, 1)))
     bias = graph.add_constant(f"{target}_zero", np.zeros(channels))
     made = Op("Conv", target, [name, weight, bias], [target], {}, (op.name,), POINT, "Expand")

@@ -93,8 +93,7 @@ def _reduce_before_transposing(graph: Graph) -> None:
         source = before.inputs[0]
         reduced = tuple(sorted(order[axis] for axis in axes))
         shape = [1 if at in reduced else size for at, size in enumerate(graph.shape(source))]
-        inner = graph.add_value(f"{op.output}_kept", shape)
-        graph.derived[inner] = (op.output, lambda values: values)
+        inner = graph.add_derived(f"{op.output}_kept", shape, op.output)
         reduction = Op(op.type, op.name, [source], [inner], {"axes": list(reduced), "keepdims": 1}, op.fused)
         replace_op(graph, op, reduction, Op("Reshape", f"{op.name}_shape", [inner], [op.output], {}, op.fused))
 

@@ -9,8 +9,8 @@ from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.forms import Activation
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
+from openrknn.compiler.normalise.integers import as_cpu, is_computable
 from openrknn.compiler.normalise.layouts import derived_from
-from openrknn.compiler.normalise.wholes import as_cpu, is_computable
 from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, OPERATORS
 from openrknn.compiler.passes import is_ready
 

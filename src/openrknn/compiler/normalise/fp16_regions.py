@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.normalise.integers import is_table
 from openrknn.compiler.normalise.layouts import derived_from
-from openrknn.compiler.normalise.wholes import is_table
 from openrknn.compiler.operators import AFFINE
 
 __all__ = ["mark_fp16_regions"]

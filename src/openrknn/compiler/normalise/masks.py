@@ -36,7 +36,7 @@ def _bound(graph: Graph, makers: dict[str, Op], reader: Op, at: int, bounded: di
     while name in makers and makers[name].type in MOVES:
         reader, at = makers[name], 0
         name = reader.inputs[0]
-    if name not in graph.inputs or graph.values[name].whole:
+    if name not in graph.inputs or graph.values[name].integer:
         return
     if name not in bounded:
         bounded[name] = graph.add_value(f"{name}_bounded", graph.shape(name))

@@ -13,7 +13,7 @@ from openrknn.compiler.forms import Concat, Repeat, Slice
 from openrknn.compiler.identity import identity_conv, selection_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant, refuse, replace_op
-from openrknn.compiler.normalise.wholes import as_cpu
+from openrknn.compiler.normalise.integers import as_cpu
 
 __all__ = ["normalise_moves", "windows_of"]
 
@@ -81,8 +81,7 @@ def _slice(graph: Graph, op: Op, atom: int) -> None:
         picks = np.arange(start, stop, step)
         target = op.output
         if wants_pixels:
-            target = graph.add_value(f"{op.output}_channels", (1, len(picks), *shape[2:]))
-            graph.derived[target] = (source, lambda values: values)
+            target = graph.add_derived(f"{op.output}_channels", (1, len(picks), *shape[2:]), source)
         if step == 1:
             steps.append(_channels(graph, op, source, target, start, len(picks), atom))
         else:
@@ -178,8 +177,7 @@ def _concat(graph: Graph, op: Op, atom: int) -> None:
     # Parts that are not whole atoms get room of their own; one selection picks the channels together.
     rooms = [-(-count // atom) * atom for count in counts]
     starts = [int(start) for start in np.cumsum([0, *rooms[:-1]])]
-    padded = graph.add_value(f"{op.output}_padded", (1, sum(rooms[:-1]) + counts[-1], *shape[2:]))
-    graph.derived[padded] = (op.output, lambda values: values)
+    padded = graph.add_derived(f"{op.output}_padded", (1, sum(rooms[:-1]) + counts[-1], *shape[2:]), op.output)
     picks = np.concatenate([np.arange(start, start + count) for start, count in zip(starts, counts, strict=True)])
     form = Concat(tuple(starts), atom=atom)
     joined = Op("Concat", f"{op.name}_padded", list(op.inputs), [padded], {}, (op.name,), form)
@@ -198,21 +196,15 @@ def _rows(graph: Graph, op: Op, axis: int) -> None:
         if name in graph.constants:
             parts.append(graph.add_constant(f"{name}_rows", graph.constants[name].reshape(cube)))
         else:
-            parts.append(graph.add_value(f"{name}_rows", cube))
-            graph.derived[parts[-1]] = (name, _same)
+            parts.append(graph.add_derived(f"{name}_rows", cube, name))
             steps.append(Op("Reshape", parts[-1], [name], [parts[-1]], {}, (op.name,)))
         starts.append(at * cube[3])
         at += cube[2]
     shape = graph.shape(op.output)
-    made = graph.add_value(f"{op.output}_rows", (1, prod(shape[:axis]), at, prod(shape[axis + 1 :])))
-    graph.derived[made] = (op.output, _same)
+    made = graph.add_derived(f"{op.output}_rows", (1, prod(shape[:axis]), at, prod(shape[axis + 1 :])), op.output)
     form = Concat(tuple(starts), along_pixels=True)
     steps.append(Op("Concat", op.name, parts, [made], {}, op.fused or (op.name,), form))
     replace_op(graph, op, *steps, Op("Reshape", f"{op.name}_end", [made], [op.output], {}, (op.name,)))
-
-
-def _same(values: Array) -> Array:
-    return values
 
 
 # -- resizes -----------------------------------------------------------------------------------------------------

@@ -101,8 +101,7 @@ def _cascade(graph: Graph, op: Op, largest: int) -> None:
         max(min(pad, first[side % 2] // 2), pad - rest[side % 2] + 1) for side, pad in enumerate(pool.pads)
     )
     rows, columns = height + top + bottom - first[0] + 1, width + left + right - first[1] + 1
-    inner = graph.add_value(f"{op.output}_maxima", (1, channels, rows, columns))
-    graph.derived[inner] = (source, lambda values: values)
+    inner = graph.add_derived(f"{op.output}_maxima", (1, channels, rows, columns), source)
     before = Op("Pool", inner, [source], [inner], {}, op.fused, Pool("max", first, (1, 1), (top, left, bottom, right)))
     graph.ops.insert(graph.ops.index(op), before)
     op.inputs[0] = inner
@@ -166,8 +165,9 @@ def _mean_of_blocks(graph: Graph, op: Op, kernel: tuple[int, int]) -> None:
     source = op.inputs[0]
     channels = graph.values[source].cube[0]
     _, rows, columns = graph.values[op.output].cube
-    name = graph.add_value(f"{op.output}_part", (1, channels, rows * second[0], columns * second[1]))
-    graph.derived[name] = (source, partial(_block_mean, kernel=(first[0], first[1])))
+    shape = (1, channels, rows * second[0], columns * second[1])
+    blocks = partial(_block_mean, kernel=(first[0], first[1]))
+    name = graph.add_derived(f"{op.output}_part", shape, source, blocks)
     steps = []
     for left, right, (high, wide) in ((source, name, first), (name, op.output, second)):
         taps = filled((channels, 1, high, wide), op.name, 1 / (high * wide))

@@ -54,8 +54,7 @@ def _by_quotient(graph: Graph, op: Op) -> None:
 
 
 def _negated(graph: Graph, op: Op) -> tuple[str, Op]:
-    name = graph.add_value(f"{op.output}_minus", graph.shape(op.inputs[0]))
-    graph.derived[name] = (op.inputs[0], lambda values: -values)
+    name = graph.add_derived(f"{op.output}_minus", graph.shape(op.inputs[0]), op.inputs[0], lambda values: -values)
     minus = graph.add_constant(f"{op.output}_sign", np.array(-1.0))
     return name, Op("Mul", name, [op.inputs[0], minus], [name], {}, (op.name,))
 
@@ -103,8 +102,7 @@ def fill_divisors(graph: Graph, atom: int) -> None:
         weight, bias = np.zeros((room, channels, 1, 1)), np.ones(room)
         weight[np.arange(channels), np.arange(channels)] = 1
         bias[:channels] = 0
-        filled = graph.add_value(f"{op.output}_divisor", (1, room, rows, columns))
-        graph.derived[filled] = (name, lambda values: values)
+        filled = graph.add_derived(f"{op.output}_divisor", (1, room, rows, columns), name)
         constants = [graph.add_constant(f"{filled}_weight", weight), graph.add_constant(f"{filled}_bias", bias)]
         made = Op("Conv", filled, [name, *constants], [filled], {}, op.fused or (op.name,), POINT, "Div")
         graph.ops.insert(graph.ops.index(op), made)

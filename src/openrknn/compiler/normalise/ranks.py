@@ -63,17 +63,14 @@ def _rows(graph: Graph, op: Op) -> None:
     if bias is None and len(op.inputs) > 2 and op.inputs[2]:
         return
     size = (1, shape[0], matrix.shape[1])
-    product = graph.add_value(f"{op.output}_product", size)
-    graph.derived[product] = (op.output, lambda values: values.reshape(size))
-    source = graph.add_value(f"{op.output}_rows", (1, *shape))
-    graph.derived[source] = (op.inputs[0], lambda values: values[None])
+    product = graph.add_derived(f"{op.output}_product", size, op.output, lambda values: values.reshape(size))
+    source = graph.add_derived(f"{op.output}_rows", (1, *shape), op.inputs[0], lambda values: values[None])
     steps = [
         Op("Reshape", source, [op.inputs[0]], [source], {}, (op.name,)),
         Op("MatMul", op.name, [source, graph.add_constant(f"{op.output}_weight", matrix)], [product], {}, (op.name,)),
     ]
     if bias is not None and np.any(bias):
-        summed = graph.add_value(f"{op.output}_sum", size)
-        graph.derived[summed] = (op.output, lambda values: values.reshape(size))
+        summed = graph.add_derived(f"{op.output}_sum", size, op.output, lambda values: values.reshape(size))
         summand = graph.add_constant(f"{op.output}_bias", np.broadcast_to(bias * beta, shape[:1] + size[2:])[None])
         summand = graph.add_constant(f"{op.output}_row", bias.reshape(-1) * beta) if bias.size == size[2] else summand
         steps.append(Op("Add", f"{op.name}_add", [product, summand], [summed], {}, (op.name,)))
@@ -99,7 +96,7 @@ def _norm(graph: Graph, op: Op) -> None:
 
 
 def _wrap(graph: Graph, op: Op, before: tuple[int, ...], after: tuple[int, ...]) -> None:
-    """The same operator between two changes of shape."""
+    """Put the operator between two changes of shape."""
     source = graph.add_value(f"{op.output}_rows_in", before)
     target = graph.add_value(f"{op.output}_rows_out", after)
     graph.derived[source] = (op.inputs[0], lambda values: values.reshape(before))

@@ -60,8 +60,7 @@ def _stack(graph: Graph) -> None:
         there = (order >= 0).reshape(-1, 1, 1, 1)
         maker.inputs[1] = graph.add_constant(f"{maker.inputs[1]}_stacked", np.where(there, weight[order], 0))
         maker.inputs[2] = graph.add_constant(f"{maker.inputs[2]}_stacked", np.where(there[:, 0, 0, 0], bias[order], 0))
-        stacked = graph.add_value(f"{name}_stacked", (1, total, *graph.shape(name)[2:]))
-        graph.derived[stacked] = (name, lambda values: values)
+        stacked = graph.add_derived(f"{name}_stacked", (1, total, *graph.shape(name)[2:]), name)
         maker.outputs = [stacked]
         for user, start in zip(users, starts, strict=True):
             user.become("Slice", Slice(start), [stacked])

@@ -144,8 +144,7 @@ class _Scaled:
         """int8 again, with the numbers of `target`; all that was written so far is fp16."""
         graph, shape = self.graph, self.graph.shape(made)
         graph.floats.update(name for op in self.steps for name in op.outputs)
-        stored = graph.add_value(f"{target}_stored", shape)
-        graph.derived[stored] = (target, lambda values: values.reshape(shape))
+        stored = graph.add_derived(f"{target}_stored", shape, target, lambda values: values.reshape(shape))
         self.steps.append(Op("Convert", stored, [made], [stored], {}, names))
         return stored
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.choose import Costs, choose_ranges
 from openrknn.compiler.quantise.groups import groups_of, limit_ranges, unite
+from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.compiler.quantise.ranges import METHODS, Range, importance, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics, collect
 from openrknn.compiler.quantise.unstated import fine_means, leave_float, noise_for
 from openrknn.compiler.quantise.untie import untie
-from openrknn.compiler.quantise.why import RangeChoice
 
 __all__ = ["quantise"]
 
@@ -25,25 +25,14 @@ _EVEN_SCORE = 0.5
 
 
 def quantise(
-    graph: Graph,
-    model: Any,
-    feeds: Iterable[Mapping[str, Array]] | None,
-    *,
-    method: str = "cost",
-    costs: Mapping[str, Array] | None = None,
-    choices: list[RangeChoice] | None = None,
-    progress: Callable[[int], None] | None = None,
-    seen: dict[str, Statistics] | None = None,
-) -> dict[str, Statistics]:
-    """Give every value its quantization; what calibration saw of it is returned.
+    graph: Graph, model: Any, seen: dict[str, Statistics], method: str, costs: Mapping[str, Array],
+    choices: list[RangeChoice],
+) -> None:  # fmt: skip
+    """Give every value its quantization, from what calibration saw of it; why is added to `choices`.
 
-    A model that is quantised already keeps its own scales, and needs no calibration data. `seen` is filled, or used if
-    it is filled already by the same model on the same data.
+    A model that is quantised already keeps its own scales, and needs no calibration data.
     """
-    seen = {} if seen is None else seen
     unseen: Range = (0.0, 1.0)  # of what is fp16 anyway
-    if feeds is not None and not seen:
-        seen.update(collect(graph, model, feeds, progress))
     if graph.given:
         ranges = _given_ranges(graph, model, seen)
         unite(graph, ranges)
@@ -56,7 +45,7 @@ def quantise(
                 ranges[name] = choose(entry, weights.get(name))
         for name in (*graph.inputs, *graph.outputs):  # pictures and results keep their whole range, always
             ranges[name] = seen[name].low, seen[name].high
-        known = Costs(seen, costs or {})
+        known = Costs(seen, costs)
         for name in untie(graph, known, ranges) if method == "cost" else ():
             seen[name] = seen[graph.derived[name][0]]
         held = _hold_decisions(graph, ranges) | _hold_padding(graph, ranges)
@@ -70,12 +59,10 @@ def quantise(
                 RangeChoice(name, method, *ranges[name], entry.low, entry.high, f"method {method} was asked for")
                 for name, entry in seen.items() if name in graph.values
             ]  # fmt: skip
-        if choices is not None:
-            choices += made
+        choices += made
     for name, (low, high) in ranges.items():
         graph.values[name].quantization = quantization_for(low, high)
     _free_ends(graph)
-    return seen
 
 
 def _hold_decisions(graph: Graph, ranges: dict[str, Range]) -> dict[str, Range]:

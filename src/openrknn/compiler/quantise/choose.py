@@ -16,9 +16,9 @@ import numpy as np
 from openrknn.compiler.forms import Pool
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.groups import groups_of, moves, useful_window
+from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.compiler.quantise.ranges import Range, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics
-from openrknn.compiler.quantise.why import RangeChoice
 
 __all__ = ["Costs", "choose_ranges", "decibels", "roots_of"]
 

@@ -40,7 +40,7 @@ def reach_of(graph: Graph, model: Any, feeds: Sequence[Mapping[str, Array]]) -> 
 
 
 def equalise_by(graph: Graph, reach: Mapping[str, Array]) -> int:
-    """The same with numbers that are known already; graphs of several shapes take the same."""
+    """Equalise by reaches that are known already: graphs of several shapes share them."""
     pairs = [] if graph.given or graph.stored else pairs_of(graph)
     done = 0
     for first, second in pairs:

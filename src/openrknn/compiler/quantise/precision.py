@@ -76,7 +76,7 @@ def set_precision(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
     made = graph.producers()
     makers = {name: op.output for op in graph.ops for name in op.outputs}
     for name in list(graph.values):
-        if graph.values[name].whole:  # indices and truths have one format everywhere
+        if graph.values[name].integer:  # indices and truths have one format everywhere
             graph.values[name].quantization = None
             continue
         users = [op for op in graph.ops if name in op.inputs]

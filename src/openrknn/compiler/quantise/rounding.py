@@ -188,7 +188,7 @@ def _swept(ratio: Array, factor: Array, low: Array, high: Array) -> Array:
 
 
 def _swept_alone(ratio: Array, factor: Array, low: Array, high: Array) -> Array:
-    """The same where each output has a matrix of its own."""
+    """Rounding where each output has a matrix of its own (depthwise)."""
     change, result = np.zeros_like(ratio), np.empty_like(ratio)
     for place in range(len(ratio)):
         past = np.einsum("oi,io->o", factor[:, :place, place], change[:place])
@@ -209,7 +209,7 @@ def _errors(change: Array, factor: Array) -> Array:
 
 
 def _errors_by(change: Array, hessian: Array) -> Array:
-    """The same by H itself."""
+    """The error by H itself."""
     if hessian.ndim == 3:
         made: Array = np.matmul(change.T[:, None, :], hessian)[:, 0].T
     else:

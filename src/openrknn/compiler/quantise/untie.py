@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from openrknn.compiler.identity import identity_conv
-from openrknn.compiler.ir import Array, Graph, Op
+from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.choose import Costs, best_range, range_cost, roots_of
 from openrknn.compiler.quantise.groups import groups_of, moves
 from openrknn.compiler.quantise.ranges import Range
@@ -98,13 +98,8 @@ def _side(graph: Graph, op: Op, place: int) -> set[str]:
 
 def _insert(graph: Graph, ranges: dict[str, Range], op: Op, place: int) -> str:
     name = op.inputs[place]
-    copy = graph.add_value(f"{name}_rescaled", graph.values[name].shape)
-    graph.derived[copy] = (name, _same)
+    copy = graph.add_derived(f"{name}_rescaled", graph.values[name].shape, name)
     ranges[copy] = ranges[name]
     graph.ops.insert(graph.ops.index(op), identity_conv(graph, name, copy, copy, why=WHY))
     op.inputs[place] = copy
     return copy
-
-
-def _same(values: Array) -> Array:
-    return values

@@ -71,7 +71,7 @@ def _operand(form: Format, other: Cube, columns: int, rows: int, *, per_channel:
 def band_task(
     whole: Elementwise[Address], first: int, count: int, tensors: Mapping[str, Tensor]
 ) -> Elementwise[Address]:
-    """The same work on some rows only, of a map with several; of a map with one row, on some of its columns.
+    """The task for some rows only of a map with several; of a map with one row, on some of its columns.
 
     Addresses move by atoms of the tensor that they point into; pitches count atoms of the chip.
     """

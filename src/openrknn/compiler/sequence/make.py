@@ -12,8 +12,8 @@ import numpy as np
 import openrknn
 from openrknn.backports import Unpack
 from openrknn.compiler.api import compile_model
+from openrknn.compiler.check_result import CheckResult
 from openrknn.compiler.errors import OptionError, SequenceError
-from openrknn.compiler.found import CheckResult
 from openrknn.compiler.options import CompileKeywords
 from openrknn.compiler.sequence.arrange import GROUP, arranged, arranged_cross, shape_of
 from openrknn.compiler.sequence.compare import compare

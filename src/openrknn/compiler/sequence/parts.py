@@ -35,7 +35,7 @@ class Parts:
     """Of the whole."""
 
     def of(self, names: Sequence[str], axis: int, shape: Sequence[int]) -> Parts:
-        """The same rows as other values."""
+        """These rows, as other values."""
         return replace(self, names=tuple(names), axis=axis, shape=tuple(shape))
 
 

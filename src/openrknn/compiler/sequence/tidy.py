@@ -197,7 +197,7 @@ class _Tidy:
 
 
 def tidy(model: Any) -> Any:
-    """The same model with less to do; it is changed in place, and without what nobody reads."""
+    """Remove what a step need not compute, and what nobody reads; the model is changed in place."""
     onnx = onnx_package()
     inferred = onnx.shape_inference.infer_shapes(model)
     del model.graph.value_info[:]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from openrknn.compiler.first import Change, changes
+from openrknn.compiler.priorities import Change, changes
 from openrknn.compiler.rows import Row, rows_of
 from openrknn.pages.compiled.charts import cores_chart, noise_chart, time_chart
 from openrknn.pages.compiled.ranges import RANGES, ranges_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openrknn.compiler.quantise.why import RangeChoice
+from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.pages.frame import decibels
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 

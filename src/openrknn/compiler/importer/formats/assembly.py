@@ -75,7 +75,7 @@ class Assembly:
         return names
 
     def reshape(self, source: str, output: str, shape: Sequence[int]) -> str:
-        """The same numbers with other sizes."""
+        """A Reshape."""
         if math.prod(shape) != math.prod(self.shapes[source]):
             raise ModelError(
                 f"{self.what}: {output}: {list(self.shapes[source])} cannot be reshaped to {list(shape)}: the numbers "

@@ -50,7 +50,7 @@ def _integer(writer: Writer, node: Any) -> None:
 
 
 def _plain_dynamic(writer: Writer, node: Any) -> None:
-    """The same, where all that comes of it is cast to float at once: nothing else may depend on the integers."""
+    """Numbers whose products are all cast to float at once: nothing else may depend on the integers."""
     for reader in writer.facts.readers.get(node.output[0], ()):
         if reader.op_type not in {"ConvInteger", "MatMulInteger"} or writer.operand(reader, 1) is None:
             return
@@ -61,7 +61,7 @@ def _plain_dynamic(writer: Writer, node: Any) -> None:
 
 
 def _plain_integer(writer: Writer, node: Any) -> None:
-    """The same, of numbers that were left in float."""
+    """A product of numbers that were left in float."""
     maker = writer.facts.makers.get(node.input[0])
     if maker is not None and maker.op_type == "Identity":
         _integer(writer, node)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.compiler.float_model import onnx_package
-from openrknn.compiler.importer.shapes import whole_values
+from openrknn.compiler.importer.shapes import integer_values
 from openrknn.compiler.ir import Array
 from openrknn.onnxgraph import makers_of, readers_of
 
@@ -32,7 +32,7 @@ class Facts:
         self.added: list[Any] = []
         self.shared: dict[tuple[str, ...], str] = {}
         """What was made of a constant already: the masks of all layers are one."""
-        self._wholes: set[str] | None = None
+        self._integers: set[str] | None = None
         self._taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | set(constants)
 
     @cached_property
@@ -45,9 +45,9 @@ class Facts:
 
     def is_whole(self, node: Any) -> bool:
         """Whether a node works on indices or truths."""
-        if self._wholes is None:
-            self._wholes = set(whole_values(self.model)) - set(self.constants)
-        return not self._wholes.isdisjoint(node.input)
+        if self._integers is None:
+            self._integers = set(integer_values(self.model)) - set(self.constants)
+        return not self._integers.isdisjoint(node.input)
 
     def fresh(self, base: str) -> str:
         """A name that nothing has yet; the same model gets the same names."""

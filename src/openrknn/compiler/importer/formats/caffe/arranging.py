@@ -25,7 +25,7 @@ def same(place: Place) -> str:
 
 
 def split(place: Place) -> list[str]:
-    """The same value under several names."""
+    """One value under several names."""
     return [place.source] * len(place.tops)
 
 

@@ -81,7 +81,7 @@ class Place:
                               **attributes)  # fmt: skip
 
     def reshape(self, value: str, shape: Sequence[int], suffix: str = "") -> str:
-        """The same numbers with other sizes."""
+        """A Reshape."""
         return self.build.reshape(value, self.tops[0] if not suffix else f"{self.name}.{suffix}", shape)
 
     def with_number(self, kind: str, value: str, number: float, suffix: str = "") -> str:

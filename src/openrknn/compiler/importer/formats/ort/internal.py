@@ -211,7 +211,7 @@ def _unpacked(rows: Any, bits: int) -> Any:
 
 
 def _plain(kind: str) -> Callable[[_Writer], bool]:
-    """The same operator in ONNX's own domain."""
+    """Move the operator to ONNX's own domain."""
 
     def rule(writer: _Writer) -> bool:
         writer.add(kind, list(writer.node.input), writer.node.output[0], **writer.attributes)

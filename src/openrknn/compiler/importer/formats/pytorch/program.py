@@ -51,7 +51,7 @@ _CONTAINERS = {
 
 
 def checked_program(data: bytes, name: str) -> bytes:
-    """The same program without what would be run as Python; an error for what cannot be left out."""
+    """The program without what would be run as Python; an error for what cannot be left out."""
     program = _parsed(data, name)
     if not isinstance(program, dict) or not isinstance(program.get("graph_module"), dict):
         raise ModelError(f"{name} is damaged: its program has no graph; export the model again")

@@ -20,7 +20,7 @@ _REMEMBERS = {"SVDF": 4}
 
 
 def open_states(graph: Subgraph, name: str) -> Subgraph:
-    """The same graph without variables."""
+    """The graph, with variables as inputs and outputs."""
     if not any(op.kind in {*_VARIABLES, *_REMEMBERS} for op in graph.operators):
         return graph
     states = _States(graph, name)

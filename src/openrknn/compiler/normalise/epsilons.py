@@ -13,7 +13,7 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["raise_floors"]
+__all__ = ["raise_epsilons"]
 
 _SMALLEST = 2.0**-24
 _SMALL = 2.0**-10
@@ -21,7 +21,7 @@ _SMALL = 2.0**-10
 _LOWER_BOUND, _UPPER_BOUND = 1, 2
 
 
-def raise_floors(graph: Graph) -> None:
+def raise_epsilons(graph: Graph) -> None:
     """Constants of Max, Add and Clip that are positive and would be 0."""
     for op in list(graph.ops):
         if op.type in {"Max", "Add"}:
@@ -41,8 +41,7 @@ def _clip(graph: Graph, op: Op) -> None:
     )
     if not (0 < low < _SMALL and high > _SMALL):
         return
-    positive = graph.add_value(f"{op.output}_positive", graph.shape(op.output))
-    graph.derived[positive] = (op.output, lambda values: values)
+    positive = graph.add_derived(f"{op.output}_positive", graph.shape(op.output), op.output)
     bounds = [graph.add_constant(f"{op.output}_{name}", np.array(value, np.float32)) for name, value in
               (("zero", 0.0), ("high", high), ("low", max(low, _SMALLEST)))]  # fmt: skip
     replace_op(

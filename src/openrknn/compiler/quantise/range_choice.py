@@ -22,6 +22,6 @@ class RangeChoice:
     snr_db: float | None = None
     """Of the outputs if this value alone were int8, estimated; None: not known."""
     whole_snr_db: float | None = None
-    """The same with everything that was seen in the range."""
+    """A range that holds everything that was seen."""
     shared_with: tuple[str, ...] = field(default=())
     """Values that have the same scale, because operators between them only move numbers."""

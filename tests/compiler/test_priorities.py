@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openrknn.compiler.first import changes
+from openrknn.compiler.priorities import changes
 from openrknn.compiler.rows import Row, own_noise
 
 

@@ -23,7 +23,7 @@ from openrknn.compiler.normalise.common import constant
 from openrknn.compiler.normalise.moves import windows_of
 from openrknn.compiler.operators import VIEWS
 
-__all__ = ["find_mixtures"]
+__all__ = ["find_rotary"]
 
 _MOST_NUMBERS = 4 << 20
 _MOST_TERMS = 3
@@ -47,7 +47,7 @@ class _Term:
 
 
 @dataclass(frozen=True, slots=True)
-class _Mixture:
+class _Rotation:
     """A value that is made of one projection's results."""
 
     source: str
@@ -55,18 +55,18 @@ class _Mixture:
     is_worth: bool = False
 
 
-def find_mixtures(graph: Graph) -> None:
+def find_rotary(graph: Graph) -> None:
     """Rewrite what reads projections through such operators."""
-    found: dict[str, _Mixture] = {}
+    found: dict[str, _Rotation] = {}
     projections = dict(_projections(graph))
     for op in graph.ops:
-        mixture = _of(graph, op, found)
-        if mixture is not None and len(op.outputs) == 1:
-            found[op.output] = mixture
+        rotation = _of(graph, op, found)
+        if rotation is not None and len(op.outputs) == 1:
+            found[op.output] = rotation
         elif op.output in projections:
             shape = graph.shape(op.output)
             index = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
-            found[op.output] = _Mixture(op.output, (_Term(index, np.ones(shape, np.float32)),))
+            found[op.output] = _Rotation(op.output, (_Term(index, np.ones(shape, np.float32)),))
     ends = [name for name in found if found[name].is_worth and _is_end(graph, name, found)]
     makers = graph.producers()
     writer = _Writer(graph, projections)
@@ -98,8 +98,8 @@ def _projections(graph: Graph) -> Iterator[tuple[str, tuple[str, Array, Array]]]
             yield op.output, (product.inputs[0], weight, bias.reshape(-1))
 
 
-def _is_end(graph: Graph, name: str, found: dict[str, _Mixture]) -> bool:
-    """Whether somebody reads it who is not part of a mixture himself."""
+def _is_end(graph: Graph, name: str, found: dict[str, _Rotation]) -> bool:
+    """Whether somebody reads it who is not part of a rotation himself."""
     readers = [op for op in graph.ops if name in op.inputs]
     return name in graph.outputs or any(op.output not in found for op in readers)
 
@@ -107,8 +107,8 @@ def _is_end(graph: Graph, name: str, found: dict[str, _Mixture]) -> bool:
 # -- following numbers ---------------------------------------------------------------------------------------------
 
 
-def _of(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
-    """What an operator makes of mixtures; None if it is no such operator."""
+def _of(graph: Graph, op: Op, found: dict[str, _Rotation]) -> _Rotation | None:
+    """What an operator makes of rotations; None if it is no such operator."""
     first = found.get(op.inputs[0]) if op.inputs else None
     if op.type in {"Mul", "Div"} and len(op.inputs) == 2:
         return _multiplied(graph, op, found)
@@ -124,7 +124,7 @@ def _of(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
     terms = tuple(term.moved(move) for term in first.terms)
     if op.type == "Neg":
         terms = tuple(replace(term, factor=-term.factor) for term in terms)
-    return _Mixture(first.source, terms, first.is_worth or op.type in _WORTH)
+    return _Rotation(first.source, terms, first.is_worth or op.type in _WORTH)
 
 
 def _move(graph: Graph, op: Op) -> Callable[[Array, float], Array] | None:
@@ -154,7 +154,7 @@ def _move(graph: Graph, op: Op) -> Callable[[Array, float], Array] | None:
     return None
 
 
-def _multiplied(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
+def _multiplied(graph: Graph, op: Op, found: dict[str, _Rotation]) -> _Rotation | None:
     at = next((at for at in (0, 1) if op.inputs[at] in found), None)
     if at is None or (op.type == "Div" and at == 1):
         return None
@@ -169,17 +169,17 @@ def _multiplied(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | 
         factor: Array = np.broadcast_to(array.astype(np.float32), shape)
         factor = 1 / factor if op.type == "Div" else factor
         terms = tuple(replace(term, factor=term.factor * factor) for term in mine.terms)
-        return _Mixture(mine.source, terms, mine.is_worth)
+        return _Rotation(mine.source, terms, mine.is_worth)
     rows = graph.shape(mine.source)[1]
-    if rows > 1 or op.type == "Div" or any(term.by for term in mine.terms) or graph.values[other].whole:
+    if rows > 1 or op.type == "Div" or any(term.by for term in mine.terms) or graph.values[other].integer:
         return None
     size = graph.shape(other)
     index = np.broadcast_to(np.arange(np.prod(size), dtype=np.int64).reshape(size), shape)
     terms = tuple(replace(term, by=other, at=np.where(term.index < 0, -1, index)) for term in mine.terms)
-    return _Mixture(mine.source, terms, mine.is_worth)
+    return _Rotation(mine.source, terms, mine.is_worth)
 
 
-def _added(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
+def _added(graph: Graph, op: Op, found: dict[str, _Rotation]) -> _Rotation | None:
     one, two = (found.get(name) for name in op.inputs)
     if one is None or two is None or one.source != two.source:
         return None
@@ -188,10 +188,10 @@ def _added(graph: Graph, op: Op, found: dict[str, _Mixture]) -> _Mixture | None:
     more = two.terms
     if op.type == "Sub":
         more = tuple(replace(term, factor=-term.factor) for term in more)
-    return _compact(_Mixture(one.source, (*one.terms, *more), one.is_worth or two.is_worth))
+    return _compact(_Rotation(one.source, (*one.terms, *more), one.is_worth or two.is_worth))
 
 
-def _joined(graph: Graph, op: Op, parts: list[_Mixture | None]) -> _Mixture | None:
+def _joined(graph: Graph, op: Op, parts: list[_Rotation | None]) -> _Rotation | None:
     shape = graph.shape(op.output)
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts) or len({part.source for part in known}) > 1:
@@ -203,7 +203,7 @@ def _joined(graph: Graph, op: Op, parts: list[_Mixture | None]) -> _Mixture | No
         around = partial(_around, axis=axis, before=start, behind=shape[axis] - start - size)
         terms += [term.moved(around) for term in part.terms]
         start += size
-    return _compact(_Mixture(known[0].source, tuple(terms), True))
+    return _compact(_Rotation(known[0].source, tuple(terms), True))
 
 
 def _around(array: Array, value: float, *, axis: int, before: int, behind: int) -> Array:
@@ -211,10 +211,10 @@ def _around(array: Array, value: float, *, axis: int, before: int, behind: int) 
     return np.pad(array, widths, constant_values=value)
 
 
-def _compact(mixture: _Mixture) -> _Mixture | None:
+def _compact(rotation: _Rotation) -> _Rotation | None:
     """Summands that are never there at the same place become one."""
     made: list[_Term] = []
-    for term in mixture.terms:
+    for term in rotation.terms:
         for at, other in enumerate(made):
             if other.by and term.by and other.by != term.by:
                 continue
@@ -232,14 +232,14 @@ def _compact(mixture: _Mixture) -> _Mixture | None:
                 break
         else:
             made.append(term)
-    return replace(mixture, terms=tuple(made)) if len(made) <= _MOST_TERMS else None
+    return replace(rotation, terms=tuple(made)) if len(made) <= _MOST_TERMS else None
 
 
 # -- writing them --------------------------------------------------------------------------------------------------
 
 
 class _Writer:
-    """Makes the operators of a mixture; equal constants and equal projections are made once."""
+    """Makes the operators of a rotation; equal constants and equal projections are made once."""
 
     def __init__(self, graph: Graph, projections: dict[str, tuple[str, Array, Array]]) -> None:
         self.graph, self.projections = graph, projections
@@ -248,22 +248,22 @@ class _Writer:
         self._now: list[Op] = []
         self._op = Op("", "", [], [])
 
-    def rewrite(self, op: Op, mixture: _Mixture) -> None:
+    def rewrite(self, op: Op, rotation: _Rotation) -> None:
         """Put projections, products and sums in the place of the operator that makes the last value."""
         graph, shape = self.graph, self.graph.shape(op.output)
-        rows, width = graph.shape(mixture.source)[1:]
-        axis = _axis_of_rows(mixture, shape, rows, width)
+        rows, width = graph.shape(rotation.source)[1:]
+        axis = _axis_of_rows(rotation, shape, rows, width)
         if shape[0] != 1 or axis is None:
             return
         self._now, self._op = [], op
         rest = [size for at, size in enumerate(shape) if at != axis][1:]
         made = ""
-        for term in mixture.terms:
+        for term in rotation.terms:
             flat = term.moved(lambda x, _: np.moveaxis(x, axis, 1).reshape(rows, -1))
             picks = np.where(flat.index < 0, -1, flat.index % width)
             if (picks != picks[:1]).any():
                 return
-            part = self._part(mixture.source, picks[0], flat)
+            part = self._part(rotation.source, picks[0], flat)
             made = self._two("Add", made, part) if made else part
         order = [*range(len(shape))]
         order.insert(axis, order.pop(1))
@@ -359,12 +359,12 @@ class _Writer:
         return self._constants[key]
 
 
-def _axis_of_rows(mixture: _Mixture, shape: tuple[int, ...], rows: int, width: int) -> int | None:
+def _axis_of_rows(rotation: _Rotation, shape: tuple[int, ...], rows: int, width: int) -> int | None:
     """The dimension of the value that is the projection's rows."""
     for axis in range(1, len(shape)):
         if shape[axis] != rows:
             continue
         wanted = np.arange(rows).reshape([rows if at == axis else 1 for at in range(len(shape))])
-        if all(((term.index < 0) | (term.index // width == wanted)).all() for term in mixture.terms):
+        if all(((term.index < 0) | (term.index // width == wanted)).all() for term in rotation.terms):
             return axis
     return None

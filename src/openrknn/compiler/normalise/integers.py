@@ -1,4 +1,4 @@
-"""Truths and indices: operators that read or make whole numbers are the CPU's, before anything else looks at them."""
+"""Truths and indices: operators that read or make integers are the CPU's, before anything else looks at them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import refuse
 from openrknn.compiler.operators import CPU_ANY, IDENTITIES, VIEWS
 
-__all__ = ["as_cpu", "follow_wholes", "is_computable", "is_table", "place_wholes"]
+__all__ = ["as_cpu", "follow_integers", "is_computable", "is_table", "place_integers"]
 
 _PICTURE = 4
 _SCALES = 2
@@ -63,33 +63,33 @@ def _misplaced(graph: Graph, op: Op, shape: tuple[int, ...]) -> str:
     return "" if fits else f"indices of {list(sizes)} into {list(shape)}"
 
 
-def place_wholes(graph: Graph) -> None:
+def place_integers(graph: Graph) -> None:
     """Comparisons, choices, indices and casts become operators of the CPU."""
     for op in graph.ops:
-        wholes = [name for name in (*graph.activations(op), *op.outputs) if graph.values[name].whole]
-        if not wholes or op.type in _SAME:
+        integers = [name for name in (*graph.activations(op), *op.outputs) if graph.values[name].integer]
+        if not integers or op.type in _SAME:
             continue
         if op.type not in CPU_ANY or not is_computable(graph, op):
-            kind, cut = graph.values[wholes[0]].whole, graph.activations(op)[0]
-            why = f"{wholes[0]!r} holds whole numbers ({kind}), and only some operators of the CPU take them"
+            kind, cut = graph.values[integers[0]].integer, graph.activations(op)[0]
+            why = f"{integers[0]!r} holds whole numbers ({kind}), and only some operators of the CPU take them"
             refuse(op, f"{op.attributes.get('reason', why)}. Cut the model before it (--outputs {cut})")
         as_cpu(op)
 
 
 def as_cpu(op: Op) -> None:
-    """The same operator, computed by the runtime on the CPU."""
+    """Leave the operator to the runtime, on the CPU."""
     kept = {name: value for name, value in op.attributes.items() if name != "reason"}
     op.type, op.attributes = "Cpu", {"operator": op.type, **kept}
 
 
-def follow_wholes(graph: Graph, *, calibrated: bool) -> None:
+def follow_integers(graph: Graph, *, calibrated: bool) -> None:
     """What is moved stays what it is: passes make values for moves between others."""
     for op in graph.ops:
         is_move = op.type == "Reshape" or (op.type == "Cpu" and op.operator == "Transpose")
-        if is_move and op.inputs[0] in graph.values and graph.values[op.inputs[0]].whole:
-            graph.values[op.output].whole = graph.values[op.inputs[0]].whole
+        if is_move and op.inputs[0] in graph.values and graph.values[op.inputs[0]].integer:
+            graph.values[op.output].integer = graph.values[op.inputs[0]].integer
     if calibrated:  # they have no scale
-        graph.floats |= {name for name, value in graph.values.items() if value.whole}
+        graph.floats |= {name for name, value in graph.values.items() if value.integer}
         graph.floats |= {op.output for op in graph.ops if is_table(graph, op) and op.output not in graph.outputs}
 
 
