@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from openrknn.compiler import compile_model
+from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.quantise.weights import quantize_weights, relative_scales
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Net, feeds
@@ -59,3 +60,33 @@ def test_weights_below_the_normal_numbers_of_fp16_keep_their_digits(group: int) 
         (found,) = session.run(x, layout="nchw").values()
     error = np.square(found - wanted).sum() / np.square(wanted).sum()
     assert -10 * np.log10(error) > 64
+
+
+def test_taps_in_the_padding_are_not_corrected() -> None:
+    """Every window lies beside the map of one column: the result is 0, whatever rounding did to the weights."""
+    net = Net()
+    random = np.random.default_rng(0)
+    weight = net.constant(random.normal(0, 0.1, (4, 8, 2, 2)).astype(np.float32))
+    out = net.add("Conv", "x", weight, group=2, pads=[0, 2, 0, 2], strides=[1, 3], kernel_shape=[2, 2])
+    data = [random.uniform(0, 1, (1, 16, 16, 1)).astype(np.float32) for _ in range(2)]
+    made = compile_model(net.model({"x": (1, 16, 16, 1)}, [out]), calibration=data, check=False)
+    with Session(made.model, "software") as session:
+        assert not session.run(data[0], layout="nchw")[out].any()
+
+
+@pytest.mark.parametrize(("kind", "options"), [
+    ("Conv", {"pads": [3, 0, 3, 0], "dilations": [3, 1]}), ("ConvTranspose", {"strides": [3, 3]}),
+])  # fmt: skip
+def test_the_correction_leaves_the_mean_of_each_output(kind: str, options: dict[str, list[int]]) -> None:
+    net = Net()
+    random = np.random.default_rng(1)
+    weight = random.normal(0, 0.1, (16, 16, 3, 3)).astype(np.float32)
+    out = net.add(kind, "x", net.constant(weight), kernel_shape=[3, 3], **options)
+    model, data = net.model({"x": (1, 16, 6, 6)}, [out]), [np.ones((1, 16, 6, 6), np.float32)]
+    wanted = dict(FloatModel(model, [out]).run({"x": data[0]}))[out].mean((0, 2, 3))
+    errors = {}
+    for correct in (False, True):
+        made = compile_model(model, calibration=data, bias_correction=correct, adaptive_rounding=False, check=False)
+        with Session(made.model, "software") as session:
+            errors[correct] = np.square(session.run(data[0], layout="nchw")[out].mean((0, 2, 3)) - wanted).mean()
+    assert errors[True] < errors[False], errors

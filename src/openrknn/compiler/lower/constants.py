@@ -8,6 +8,7 @@ import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align, dtype_of
+from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.quantise.weights import (
@@ -54,9 +55,9 @@ class Packed:
 
 
 def pack_constants(
-    low: Lowering, op: Op, weights: Array, bias: Array, first_in: int, *, depthwise: bool
+    low: Lowering, op: Op, weights: Array, bias: Array, first_in: int, inside: Array, *, depthwise: bool
 ) -> Packed:
-    """`weights` is [O, I, H, W], for depthwise [C, 1, H, W]."""
+    """`weights` is [O, I, H, W], for depthwise [C, 1, H, W]; `inside` says how often its taps read the map."""
     form = low.format
     group = form.depthwise_group if depthwise else form.group
     outputs, inputs, height, width = weights.shape
@@ -93,7 +94,7 @@ def pack_constants(
         low.errors[op.name] = _decibels(real, weights)
         means = _means(low, op, first_in, weights, depthwise=depthwise)
         if low.options.bias_correction and means is not None:
-            bias = bias - bias_error(real, weights, means, len(weights) if depthwise else 1)
+            bias = bias - bias_error(real, weights, means, inside, op.get(Conv).pad_value)
         stored, zero = quantized.stored.astype(np.int8), quantized.zero_point.astype(np.int8)
         whole = quantize_bias(bias, source, quantized)
         operands = _stream(quantized, whole, room, low.target.operand_group, corrects=not run)

@@ -42,6 +42,14 @@ class _Geometry:
     spread: tuple[int, int]
     group: int
 
+    def inside(self, side: int, size: int, made: int) -> Array:
+        """For each tap of a side: the share of windows in which it reads the map, not padding or what spreads it."""
+        taps = np.arange(self.weights.shape[2 + side]) * self.dilations[side]
+        places = np.arange(made)[:, None] * self.strides[side] + taps - (self.top, self.left)[side]
+        is_inside = (places >= 0) & (places <= (size - 1) * self.spread[side]) & (places % self.spread[side] == 0)
+        share: Array = is_inside.mean(0)
+        return share
+
 
 def lower_convolution(low: Lowering, op: Op) -> None:
     """One step; several tasks where the map is cut, or groups are."""
@@ -150,7 +158,9 @@ def _part(
 ) -> None:  # fmt: skip
     form = low.format
     source = low.tensor(op.inputs[0])
-    packed = pack_constants(low, op, weights, bias, first_in, depthwise=depthwise)
+    rows, columns = (geometry.inside(side, source.cube[1 + side], target.cube[1 + side]) for side in (0, 1))
+    inside = np.multiply.outer(rows, columns)
+    packed = pack_constants(low, op, weights, bias, first_in, inside, depthwise=depthwise)
     step.inputs += [packed.weights, packed.bias]
     is_picture = source.layout == "picture"
     _, height, width = source.cube

@@ -96,12 +96,14 @@ def quantize_bias(bias: Array, source: Quantization, weights: QuantizedWeights) 
     return limited.astype(np.int64)
 
 
-def bias_error(rounded: Array, weights: Array, means: Array, group: int) -> Array:
-    """How far rounding moves the mean of each output; `means` is that of each input channel."""
-    change = (rounded - weights).sum((2, 3))
-    if group == 1:
-        result: Array = change @ means
-        return result
-    outputs, inputs = len(weights) // group, weights.shape[1]
-    per_group = change.reshape(group, outputs, inputs) @ means.reshape(group, inputs, 1)
-    return np.asarray(per_group).reshape(-1)
+def bias_error(rounded: Array, weights: Array, means: Array, inside: Array, pad_value: float) -> Array:
+    """How far rounding moves the mean of each output.
+
+    `means` is that of each input channel. `inside` is the share of windows in which each tap [rows, columns] reads the
+    map; in the others it reads `pad_value`. Weights of a depthwise convolution are [C, 1, rows, columns].
+    """
+    change = rounded - weights
+    moved = (change * inside).sum((2, 3))
+    read = moved @ means if len(means) == weights.shape[1] else moved[:, 0] * means
+    result: Array = read + pad_value * (change * (1 - inside)).sum((1, 2, 3))
+    return result
