@@ -30,7 +30,8 @@ def picture_inputs(graph: Graph, form: Format) -> set[str]:
 
 def _may_be_picture(shape: tuple[int, ...], form: Format) -> bool:
     """Rows of pixels are read whole, so they must not be longer than a register counts."""
-    return len(shape) == 4 and shape[1] in _PICTURE_CHANNELS and shape[1] != form.atom and max(shape[2:]) <= LONGEST
+    is_map = len(shape) == 4 and shape[0] == 1
+    return is_map and shape[1] in _PICTURE_CHANNELS and shape[1] != form.atom and max(shape[2:]) <= LONGEST
 
 
 def free_pictures(graph: Graph, form: Format) -> None:
@@ -65,7 +66,8 @@ def align_inputs(graph: Graph, form: Format) -> None:
             op for op in graph.ops if name in op.inputs and op.type not in {"Cpu", "Reshape"}
             and (op.type != "Conv" or name in op.inputs[1:])
         ]  # fmt: skip
-        if name in pictures or height * width % 4 == 0 or len(graph.shape(name)) != 4 or not others:
+        shape = graph.shape(name)  # several items get one shape for all of them, and a copy by that (`fit_converts`)
+        if name in pictures or height * width % 4 == 0 or len(shape) != 4 or shape[0] != 1 or not others:
             continue
         inner = graph.add_like(f"{name}_aligned", name)
         graph.replace_uses(name, inner, others)
