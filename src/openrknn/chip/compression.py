@@ -7,9 +7,10 @@ from openrknn.chip.task_registers import NamedRegisters
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.layout.compression import SCHEMES
-from openrknn.task.cna import Compression
+from openrknn.task.cna import Compression, Config
+from openrknn.task.place import Address
 
-__all__ = ["read_compression"]
+__all__ = ["encode_compression", "read_compression"]
 
 
 def read_compression(cna: NamedRegisters, precision: Precision) -> Compression | None:
@@ -27,3 +28,22 @@ def read_compression(cna: NamedRegisters, precision: Precision) -> Compression |
     addresses = [cna(first, "decompress_addr0"), *(cna(name, "address") for name in others)]
     sizes = [cna(name, "amount") for name in amounts]
     return Compression(SCHEMES[len(amounts)], decompressor.streams(cna.bits("DCOMP_REGNUM"), sizes, addresses))
+
+
+def encode_compression(source: Config[Address]) -> dict[str, dict[str, Address]]:
+    """The registers that say so; none where weights are stored as they are."""
+    if source.compression is None:
+        return {}
+    streams = source.compression.streams
+    decompressor = DECOMPRESSORS[len(streams)]
+    unit, bits = decompressor.unit_bytes, decompressor.header_bits
+    headers = sum(stream.header_bytes // unit << number * bits for number, stream in enumerate(streams))
+    registers: dict[str, dict[str, Address]] = {
+        "CNA.DCOMP_CTRL": {"decomp_control": decompressor.controls[source.weight_precision]},
+        "CNA.DCOMP_REGNUM": {"dcomp_regnum": headers},
+    }
+    for number, stream in enumerate(streams):
+        registers[f"CNA.DCOMP_AMOUNT{number}"] = {"amount": stream.size // unit - 1}
+        if number and decompressor.has_addresses:
+            registers[f"CNA.DCOMP_ADDR{number}"] = {"address": stream.address}
+    return registers

@@ -26,6 +26,8 @@ class Decompressor(NamedTuple):
     controls: Mapping[Precision, int]
     """DCOMP_CTRL by number format of the weights."""
     alignment: int = 64
+    has_addresses: bool = False
+    """Each lane has an address of its own."""
 
     def streams(self, headers: int, amounts: Sequence[int], addresses: Sequence[int]) -> tuple[Stream, ...]:
         """The lanes, from DCOMP_REGNUM, DCOMP_AMOUNT0 ... and DCOMP_ADDR0 ..., of which there may be one."""
@@ -43,7 +45,7 @@ class Decompressor(NamedTuple):
 DECOMPRESSORS: Mapping[int, Decompressor] = MappingProxyType(
     {
         16: Decompressor(16, 2, {Precision.INT8: 1}),
-        8: Decompressor(8, 3, {Precision.INT8: 1, Precision.FP16: 5}),
+        8: Decompressor(8, 3, {Precision.INT8: 1, Precision.FP16: 5}, has_addresses=True),
         2: Decompressor(16, 2, {Precision.INT8: 5, Precision.INT16: 5, Precision.FP16: 5}),
     }
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
 from openrknn.chip.rk3562.registers_dpu import LutCfg
 from openrknn.chip.rk3588 import decode_dpu
@@ -20,12 +21,14 @@ from openrknn.task import dpu as task_dpu
 from openrknn.task import lut
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import element_bytes, surfaces
+from openrknn.task.kinds import BufferUse
 
 __all__ = [
     "BLOCKS",
     "configure_core",
     "configure_dpu",
     "configure_features",
+    "configure_fetch",
     "configure_pooling",
     "configure_readers",
 ]
@@ -66,6 +69,16 @@ def configure_features(registers: Registers) -> task_cna.Config:
         inline_zero_points=2 if con1["inline_zero_points"] else 0,
         reuses_weights=bool(cna("CBUF_WEIGHTS", "weight_reuse")),
     )
+
+
+def configure_fetch(registers: Registers, source: task_cna.Config) -> Fetch:
+    """Read what CNA's registers say beside the convolution."""
+    cna, packed = registers.named("CNA"), source.packed_channels
+    division, entries = cna.fields("DIVISION"), cna("CBUF_CON1", "data_entries")
+    kept = decode_named_cna.kept_rows(cna, source.line_bytes, packed=packed > 0) if division["data_reuse"] else 0
+    use = BufferUse(division["data_b"], 0, entries // 4 if packed else entries, 0, False, kept,
+                    cna("CBUF_ENTRIES", "start"))  # fmt: skip
+    return Fetch(use, cna("DATA_SIZE1", "datain_channel_real"), source.reuses_weights)
 
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:

@@ -55,7 +55,6 @@ def read_readers(registers: Registers) -> task_rdma.Config:
     )
     width, size = reader("RDMA_DATA_CUBE_WIDTH", "width"), reader.fields("RDMA_DATA_CUBE_HEIGHT")
     reader.expect_zero("RDMA_PAD_CFG", "UNKNOWN_507C")
-    reader.waive("RDMA_EW_SURF_STRIDE")
     if erdma.get("erdma_nonalign") or erdma.get("erdma_surf_mode"):
         raise UnknownModeError("packed or serial EW operands are not implemented", register="RDMA_ERDMA_CFG")
     if source["pooling_method"] or source["line_notch_addr"]:
@@ -76,6 +75,7 @@ def read_readers(registers: Registers) -> task_rdma.Config:
         surface_notch=reader("RDMA_EW_SURF_NOTCH", "ew_surf_notch"),
         atom_bytes=atom,
     )
+    stride = reader("RDMA_EW_SURF_STRIDE", "ew_surf_stride") * atom
     return task_rdma.Config(
         width=width,
         height=size["height"],
@@ -90,7 +90,7 @@ def read_readers(registers: Registers) -> task_rdma.Config:
         operand=None
         if erdma["erdma_disable"]
         else task_rdma.Operand(
-            OperandMode(erdma["erdma_data_mode"]), element_bytes(PixelBits(erdma["erdma_data_size"])), operand
+            OperandMode(erdma["erdma_data_mode"]), element_bytes(PixelBits(erdma["erdma_data_size"])), operand, stride
         ),
         combine=CombineUse(mode.get("comb_use", 0)),
         repeat_x=source["kernel_width"],

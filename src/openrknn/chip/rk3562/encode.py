@@ -42,15 +42,24 @@ def encode(task: Work) -> Encoded:
 
 def _dpu(task: Piped) -> Registers:
     config, is_packed = task.dpu, task.dpu.write.packed_bytes is not None
-    lanes = _ATOM // (1 if Precision.INT8 in {config.precision, config.out.precision} else 2)
-    registers = encode_stages.encode_dpu(task, lanes * (2 if task.depthwise else 1) // 4)
+    moves, length = encode_stages.moves_words(task), surface_length(task)
+    registers = encode_stages.encode_dpu(task, _channels_together(task) // 4)
     registers["DPU.FEATURE_MODE_CFG"]["depthwise"] = int(task.depthwise)
     registers["DPU.WDMA_SIZE_0"]["orig_channel"] = 1 if is_packed else config.real_channels
+    if moves:
+        registers["DPU.WDMA_SIZE_0"]["orig_channel"] = length // 4 or 4
+    looks_up = table_of(config) is not None and config.flying
     return registers | {
-        "DPU.SURF_LEN": {"surf_len": surface_length(task) if is_packed else 0},
-        "DPU.PACKED_RUN": {"run": _ATOM if table_of(config) is not None and config.flying else 0},
+        "DPU.SURF_LEN": {"surf_len": length if is_packed or moves else 0},
+        "DPU.PACKED_RUN": {"run": encode_stages.packed_run(task) or (_ATOM if looks_up or moves else 0)},
         "DPU.BUS": {"low": 2, "from_core": int(not config.flying), "high": 0x444},
     }
+
+
+def _channels_together(task: Piped) -> int:
+    """Channels that are written together."""
+    element = 1 if task.dpu.out.precision is Precision.INT8 else element_bytes(task.dpu.precision)
+    return _ATOM // element * (2 if task.depthwise else 1)
 
 
 def _features(task: Convolution[Address]) -> Registers:
@@ -76,7 +85,8 @@ def _features(task: Convolution[Address]) -> Registers:
     return registers | {
         **{f"{block}.S_POINTER": pointers(is_first=task.is_first) for block in ("CNA", "CORE")},
         "CNA.CONV_CON1": {
-            "dw_en": int(depthwise), "image": int(packed > 0), "inline_zero_points": int(depthwise and is_int8),
+            "dw_en": int(depthwise), "image": int(packed > 0),
+            "inline_zero_points": int(depthwise and is_int8 and not source.weight_offset),
             "in_precision": source.precision, "proc_precision": source.weight_precision,
             "weight_precision": source.weight_precision, "argb_in": PICTURES[packed],
             "ragged": int(packed > 0 and row != source.width), "not_deconv": int(not is_spread),
@@ -97,8 +107,8 @@ def _features(task: Convolution[Address]) -> Registers:
             % (buffer.data_banks * _CHIP.cbuf_bank_entries),
         },
         "CNA.CBUF_CON1": {"data_entries": stored, "datain_width": row},
-        "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
-        "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
+        **encode_stages.converter(source),
+        **encode_stages.zero_point(source),
         "CNA.UNKNOWN_106C": {"bits": 32},
         "CNA.FC_DATA_SIZE0": {"dma_height": rows, "dma_width": columns},
         "CNA.FC_DATA_SIZE1": {"dma_channel": task.channels},
@@ -116,6 +126,7 @@ def _features(task: Convolution[Address]) -> Registers:
             "qd_en": int(task.array.window_sums and not depthwise), "dw_en": int(depthwise),
             "dw_too": int(depthwise and is_int8), "proc_precision": source.weight_precision,
         },
+        "CORE.DATAOUT_SIZE_1": {"dataout_channel": align(task.dpu.real_channels, _channels_together(task))},
         "CORE.CLIP_TRUNCATE": {
             "clip_truncate": task.array.shift, "clip_again": int(packed > 0 and is_int8) or task.array.shift,
         },

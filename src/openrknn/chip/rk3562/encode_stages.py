@@ -18,11 +18,13 @@ from dataclasses import replace
 
 from openrknn.chip.rk3566.encode import pad_sums, signed_pad, single_reader
 from openrknn.chip.rk3588.encode import encode_pooling
+from openrknn.chip.rk3588.encode_cna import converter_of
 from openrknn.chip.rk3588.encode_dpu import (
     BURST,
     Fields,
     bits16,
     bits32,
+    encode_constant,
     encode_converters,
     encode_sizes,
     encode_table,
@@ -36,25 +38,15 @@ from openrknn.chip.target import Registers
 from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import AluAlgorithm, EwAlgorithm, EwPart, OutputMode, Precision, Regroup
 from openrknn.task import cna, dpu, out_cvt, ppu, rdma
-from openrknn.task.formats import is_float
+from openrknn.task.formats import element_bytes, is_float
 from openrknn.task.kinds import Convolution, Piped
 from openrknn.task.place import Address
 from openrknn.task.stage import Clamp, Stage
 
 __all__ = [
-    "UNWRITTEN_DDMA",
-    "adding_first",
-    "behind",
-    "bounds",
-    "ddma",
-    "element_wise",
-    "encode_dpu",
-    "encode_readers",
-    "joins",
-    "pad_bits",
-    "pooling",
-    "regroup",
-    "through_table",
+    "UNWRITTEN_DDMA", "adding_first", "behind", "bounds", "converter", "ddma", "element_wise", "encode_dpu",
+    "encode_readers", "joins", "moves_words", "packed_run", "pad_bits", "pooling", "regroup",
+    "through_table", "zero_point",
 ]  # fmt: skip
 
 _FREE = (0x8000_0000, 0x7FFF_FFFF)
@@ -62,6 +54,8 @@ _FREE = (0x8000_0000, 0x7FFF_FFFF)
 _PLUS = 1
 """The code of the addition in BS_CFG."""
 _TABLE_BITS = 14
+_OPERAND_LANES = 5
+_WORD_BYTES = 4
 _WORDS = 4
 """Of an atom: tasks that repeat atoms see so many channels of 32 bits."""
 
@@ -106,9 +100,22 @@ def _repeats(task: Piped) -> bool:
 def regroup(task: Piped) -> Regroup:
     """What becomes of the atoms before they are written."""
     write = task.dpu.write
+    if write.packed_run_bytes is not None:
+        return Regroup.PACKED
     if write.transposed_lanes is not None:
         return Regroup.LANES16 if write.transposed_lanes == 8 else Regroup.LANES8
     return Regroup.ATOMS if write.transposes_atoms else Regroup.NONE
+
+
+def moves_words(task: Piped) -> bool:
+    """Whether atoms are put into another order as words of 32 bits."""
+    return task.dpu.precision is Precision.INT32 and regroup(task) is not Regroup.NONE
+
+
+def packed_run(task: Piped) -> int:
+    """Bytes of a run of packed output, if it has runs."""
+    write = task.dpu.write
+    return write.spread_run_bytes or (write.atom_bytes if write.packed_run_bytes is not None else 0)
 
 
 def adding_first(stage: Stage | None, precision: Precision) -> Stage | None:
@@ -153,10 +160,10 @@ def encode_dpu(task: Piped, quads: int) -> Registers:
     scaling = None if norm is None else norm.scaling
     registers: Registers = {
         **encode_sizes(task), **encode_converters(config), **encode_table(config), **_bs(config),
-        **_bn(norm, precision), **element_wise(task),
+        **_bn(norm, precision), **element_wise(task), **encode_constant(task, _OPERAND_LANES),
         "DPU.FEATURE_MODE_CFG": {
             "flying_mode": int(config.flying), "output_mode": OutputMode.MEMORY, "burst_len": BURST,
-            "nonalign": int(is_packed),
+            "nonalign": int(is_packed), "rgp_type": (write.packed_run_bytes or 0) % write.atom_bytes,
         },
         "DPU.DATA_FORMAT": {
             "proc_precision": form, "out_precision": out_form,
@@ -183,7 +190,7 @@ def encode_dpu(task: Piped, quads: int) -> Registers:
 def _narrows(task: Piped) -> bool:
     """Whether the output converter makes 16 bits of 32."""
     config = task.dpu
-    if _repeats(task):
+    if _repeats(task) or element_bytes(config.precision) == _WORD_BYTES:
         return True
     if _divides(task):
         return False
@@ -276,6 +283,10 @@ def element_wise(task: Piped) -> Registers:
     for each in EwPart:
         made[f"ew_{each.name.lower()}_bypass"] = int(each is not part)
         made[f"ew_{each.name.lower()}_src"] = int(each is part and joins(task))
+    if config is not None and config.factor is not None:  # the square root of fp16 files adds and multiplies
+        made["ew_mul_bypass"] = 0
+        values: Registers = {"DPU.EW_OP_VALUE_0": {"ew_operand": bits16(config.factor, precision)}}
+        return {"DPU.EW_CFG": made, **values, **bounds("EW", config.clamp, precision)}
     return {"DPU.EW_CFG": made, **bounds("EW", None if config is None else config.clamp, precision)}
 
 
@@ -286,6 +297,24 @@ def pad_bits(source: cna.Config[Address]) -> int:
     """The pad value: RK3588 repeats the byte for depthwise; here it is one number."""
     is_byte = source.precision is Precision.INT8
     return signed_pad(source.pad_bits, source.precision) & 0xFFFF_FFFF if is_byte else source.pad_bits
+
+
+def converter(source: cna.Config[Address]) -> Registers:
+    """Scales and offsets of the input converter; maps need a bit for each lane."""
+    lanes = converter_of(source)
+    scales = {f"cvt_scale{lane}": scale for lane, scale in enumerate(lanes.scales)}
+    return {
+        "CNA.CVT_SCALE01": {name: scales[name] for name in ("cvt_scale0", "cvt_scale1")},
+        "CNA.CVT_SCALE23": {name: scales[name] for name in ("cvt_scale2", "cvt_scale3")},
+        **{f"CNA.CVT_OFFSET{lane}": {"cvt_offset": offset} for lane, offset in enumerate(lanes.offsets)},
+        "CNA.CVT_LANES": {"cvt_lanes": 0xFFFF_FFFF if source.converter and not source.packed_channels else 0},
+    }
+
+
+def zero_point(source: cna.Config[Address]) -> Registers:
+    """Of all depthwise weights; those of each stand between the weights else."""
+    byte = source.weight_offset & 0xFF
+    return {"CNA.DW_ZERO_POINT": {"negated": byte, "negated_1": byte}}
 
 
 def behind(source: cna.Config[Address]) -> Fields:
@@ -330,6 +359,8 @@ def _widens(task: Piped, reader: rdma.Config[Address], precision: Precision) -> 
     """Whether the readers make 32 bits of what they fetch."""
     if _divides(task):
         return False
+    if element_bytes(reader.precision) == _WORD_BYTES:
+        return task.dpu.flying
     is_int8 = reader.proc_precision is Precision.INT8 and precision in {Precision.INT8, Precision.INT32}
     if is_int8 or joins(task) or task.dpu.reduction:
         return task.dpu.flying or joins(task)

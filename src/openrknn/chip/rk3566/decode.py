@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
+from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3566 import registers as regs
 from openrknn.chip.rk3588 import cna, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu
 from openrknn.chip.rk3588.decode import read_pooling
@@ -27,12 +28,14 @@ from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
 from openrknn.task.dpu import Correction
 from openrknn.task.formats import element_bytes, is_float
+from openrknn.task.kinds import BufferUse
 
 __all__ = [
     "BLOCKS",
     "configure_core",
     "configure_dpu",
     "configure_features",
+    "configure_fetch",
     "configure_pooling",
     "configure_readers",
 ]
@@ -119,6 +122,18 @@ def _converter(registers: Registers, precision: Precision) -> task_cna.Converter
         offsets=(con1.cvt_offset0, con2.cvt_offset1, con3.cvt_offset2, con4.cvt_offset3),
         lanes=0xFFFF,
     )
+
+
+def configure_fetch(registers: Registers, source: task_cna.Config) -> Fetch:
+    """Read what CNA's registers say beside the convolution."""
+    use, row = registers.read(cna.CbufCon0), registers.read(regs.CbufCon1)
+    packed, rows = source.packed_channels * element_bytes(source.precision), 0
+    if packed:
+        rows = source.surface_bytes // _ATOM // (source.line_bytes // packed)
+    return Fetch(
+        BufferUse(use.data_bank, use.weight_bank, row.data_entries, 0, bool(use.data_reuse)),
+        registers.read(cna.DataSize1).datain_channel_real, bool(use.weight_reuse), rows,
+    )  # fmt: skip
 
 
 _SUMMED_AS = {Precision.BF16: Precision.FP16}
@@ -224,6 +239,7 @@ def configure_readers(registers: Registers) -> task_rdma.Config:
         erdma.erdma_data_mode,
         element_bytes(mode.proc_precision),
         task_rdma.Walk(operand_address, width * _ATOM, operand_surface),
+        operand_surface,
     )
     return task_rdma.Config(
         width=width,

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn.chip.rk3588.encode import encode_pooling
-from openrknn.chip.rk3588.encode_cna import PICTURES, encode_convolution
+from openrknn.chip.rk3588.encode_cna import PICTURES, converter_fields, encode_convolution, encode_lanes
 from openrknn.chip.rk3588.encode_dpu import (
     Fields,
     conv_mode,
     encode_dpu,
+    keeps_fp16,
     line_notch,
     operation_of,
     pointers,
@@ -112,8 +113,8 @@ def _features(task: Convolution[Address]) -> Registers:
         "CNA.CONV_CON2": {"feature_grains": _grains(task)},
         "CNA.DATA_SIZE1": {"datain_channel": source.channels, "datain_channel_real": task.channels},
         "CNA.CBUF_CON1": {"data_entries": entries, "datain_width": row},
-        "CNA.CVT_CON0": {"cvt_type": 1, "data_sign": int(not source.is_unsigned)},
-        **{f"CNA.CVT_CON{lane + 1}": {f"cvt_scale{lane}": 1} for lane in range(4)},
+        "CNA.CVT_CON0": {"cvt_en": int(source.converter is not None), **converter_fields(source)},
+        **encode_lanes(source),
         "CNA.PAD_CON0": {
             "pad_top": source.pad_top, "pad_left": source.pad_left,
             "pad_value": signed_pad(source.pad_bits, source.precision),
@@ -221,7 +222,7 @@ def _readers(task: Piped, given: rdma.Config[Address]) -> Registers:
         size = sum(count for kind, count in _KIND_BYTES.items() if kinds & kind)
         registers[f"{start}CHANNEL"] = {f"{letter}rdma_channel": max(1, size * reader.channels // _ATOM)}
     precision, to_bytes = reader.precision, _to_bytes(task, reader)
-    if _divides(operation_of(task)):
+    if _divides(operation_of(task)) or keeps_fp16(task):
         precision = Precision.INT16
     if is_convolution and has_floats and reader.operand is None and table_of(task.dpu) is None:
         precision = Precision.FP32  # the bias
@@ -260,6 +261,8 @@ def _operand(task: Piped, reader: rdma.Config[Address], registers: Registers) ->
 
 def pad_sums(config: ppu.Config[Address]) -> Registers:
     """What one to four padding pixels of a mean add up to; maxima have the lowest number."""
+    if config.precision not in _LOWEST:
+        raise UnsupportedError(f"nobody has seen pad values of {config.precision.name}")
     values = [_LOWEST[config.precision]] * PADS
     if config.method is PoolingMethod.AVERAGE:
         pad = signed_pad(config.pad_value, Precision.INT8) if config.precision is Precision.INT8 else 0

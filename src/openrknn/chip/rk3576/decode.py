@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
 from openrknn.chip.rk3562.decode import BLOCKS, configure_core, configure_pooling
 from openrknn.chip.rk3576 import operand_tensors
@@ -20,18 +21,21 @@ from openrknn.task import dpu as task_dpu
 from openrknn.task import lut, write
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import element_bytes, surfaces
+from openrknn.task.kinds import BufferUse
 
 __all__ = [
     "BLOCKS",
     "configure_core",
     "configure_dpu",
     "configure_features",
+    "configure_fetch",
     "configure_pooling",
     "configure_readers",
 ]
 
 _ENTRY_BYTES = 64
 _MAXIMUM = 0x25
+_KEEPS_WEIGHTS = 2
 _PAIRS = 2
 """Depthwise int8: so many weights, then as many negated zero points."""
 
@@ -76,6 +80,15 @@ def _folded_width(cna: NamedRegisters, pixels: int) -> int:
     dma, height = cna.fields("FC_DATA_SIZE0"), cna("DATA_SIZE0", "datain_height")
     folded = height == 1 < dma["dma_height"] and dma["dma_height"] * dma["dma_width"] == pixels
     return dma["dma_width"] if folded else 0
+
+
+def configure_fetch(registers: Registers, source: task_cna.Config) -> Fetch:
+    """Read what CNA's registers say beside the convolution."""
+    cna = registers.named("CNA")
+    reuse, division, entries = cna("CBUF_BANKS", "reuse"), cna.fields("DIVISION"), cna.fields("CBUF_ENTRIES")
+    kept = source.height - cna("FC_DATA_SIZE0", "dma_height") if division["data_reuse"] else 0
+    use = BufferUse(division["data_b"], 0, entries["data_entries"], 0, bool(reuse & 1), kept, entries["start"])
+    return Fetch(use, cna("DATA_SIZE1", "datain_channel_real"), bool(reuse & _KEEPS_WEIGHTS))
 
 
 def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:

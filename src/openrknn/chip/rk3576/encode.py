@@ -146,8 +146,8 @@ def _features(task: Convolution[Address], grains: int) -> Registers:
         "CNA.CBUF_ENTRIES": {"start": buffer.first_entry, "data_entries": entries},
         "CNA.CBUF_CON0": {"start": fetched, "data": _QUARTERS * data},
         "CNA.CBUF_CON1": {"data_entries": pixels if packed else entries, "datain_width": pixels},
-        "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
-        "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
+        **encode_stages.converter(source),
+        **encode_stages.zero_point(source),
         "CNA.LANE_PAD": {"lane_pad": pad if packed else 0},
         "CNA.FC_DATA_SIZE0": {"dma_height": height - kept, "dma_width": row},
         "CNA.FC_DATA_SIZE1": {"dma_channel": task.channels},
@@ -174,7 +174,8 @@ def _pipe(task: Piped, bs: StageOperands, bn: StageOperands) -> Registers:
     write, precision, depthwise, notch = config.write, config.precision, task.depthwise, line_notch(config)
     is_convolution, repeats = isinstance(task, Convolution), task.reader is not None and task.reader.repeats
     kind = "depthwise" if depthwise else "direct" if is_convolution else "repeating" if repeats else "flying"
-    corrects = is_convolution and not depthwise and config.correction is not None and config.correction.operand is None
+    corrects = is_convolution and not depthwise and config.correction is not None
+    is_per_channel = config.correction is not None and config.correction.operand is None
     packed, is_packed = encode_stages.regroup(task), write.packed_bytes is not None
     is_whole = precision is Precision.INT8 and is_convolution and not encode_stages.joins(task)
     registers: Registers = {
@@ -193,7 +194,9 @@ def _pipe(task: Piped, bs: StageOperands, bn: StageOperands) -> Registers:
             "cpend_mul_bypass": int(not corrects), "bs_alu_bypass": int(not bs.adds), "bs_alu_src": bs.alu_source,
             "cpend_alu_algo": AluAlgorithm.ADD if corrects else AluAlgorithm.NONE, "bs_alu_algo": int(bs.adds),
         },
-        "DPU.BS_MUL_CFG": {"cpend_mul_src": int(corrects), "no_shift": int(not bs.shifts), "bs_mul_prelu": bs.prelu},
+        "DPU.BS_MUL_CFG": {
+            "cpend_mul_src": int(corrects and is_per_channel), "no_shift": int(not bs.shifts), "bs_mul_prelu": bs.prelu,
+        },
         "DPU.BS_OW_CFG": {
             "size_e_0": write.per_pixel, "size_e_1": write.per_pixel, "size_e_2": _last_atoms(task),
             "size_e_3": 1 if repeats else write.per_pixel, "bs_mul_src": bs.mul_source,
@@ -207,10 +210,13 @@ def _pipe(task: Piped, bs: StageOperands, bn: StageOperands) -> Registers:
         "DPU.OUT_CVT_SCALE": {"out_cvt_scale": config.out.scale, "fp32tofp16_en": int(not is_whole)},
         "DPU.BUS": {"from_core": int(is_convolution), "high": _BUS},
         "DPU.SURF_LEN": {"surf_len": surface_length(task) if is_packed else 0},
-        "DPU.PACKED_RUN": {"run": _ATOM if packed in {Regroup.LANES8, Regroup.LANES16} else 0},
+        "DPU.PACKED_RUN": {
+            "run": encode_stages.packed_run(task) or (_ATOM if packed in {Regroup.LANES8, Regroup.LANES16} else 0),
+        },
         "DPU.UNKNOWN_40D0": {"low": 0xFFFF, "high": 0x40},
     }  # fmt: skip
-    if not repeats:  # from the end of a channel group to the next one
+    is_lowered = task.reader is not None and task.reader.repeats and task.reader.precision is not Precision.INT32
+    if not is_lowered:  # from the end of a channel group to the next one
         gap = write.group_step_bytes - (write.height - 1) * write.line_bytes
         registers["DPU.SURFACE_ADD"] = {"surf_add": gap // _ATOM - write.width}
     if is_float(precision):

@@ -31,8 +31,10 @@ class StageOperands:
         self.alu_source, self.mul_source = (int(bool(uses & kind)) for kind in (OperandKinds.ALU, OperandKinds.MUL))
         self.data = uses & ~OperandKinds.CPEND if task.depthwise else uses
         is_whole = self._precision is not Precision.FP16
-        self.shifts = self.is_on and ((self.multiplies and is_whole) or (name == "BS" and task.depthwise))
-        self.config = OperandKinds(0)
+        self._correction = None if name != "BS" or task.dpu.correction is None else task.dpu.correction.operand
+        is_first = name == "BS" and (task.depthwise or self._correction is not None)
+        self.shifts = self.is_on and ((self.multiplies and is_whole) or is_first)
+        self.config = OperandKinds(0) if self._correction is None else OperandKinds.CPEND
         if self.adds and not self.alu_source:
             self.config |= OperandKinds.ALU
         if self.multiplies and not self.mul_source:
@@ -60,6 +62,7 @@ class StageOperands:
         shifts = bytes(2) if scaling is None else bytes((scaling.shift, scaling.shift_negative))
         parts = {
             OperandKinds.ALU: 2 * bits32(addend or 0, self._precision).to_bytes(4, "little").ljust(16, b"\0"),
+            OperandKinds.CPEND: ((self._correction or 0) & 0xFFFF).to_bytes(2, "little").ljust(16, b"\0"),
             OperandKinds.MUL: factor.to_bytes(2, "little").ljust(16, b"\0"),
             OperandKinds.TRT: shifts.ljust(16, b"\0"),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
+from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3588 import cna, core, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.chip.task_registers import Registers
 from openrknn.chips import CHIPS
@@ -17,6 +18,7 @@ from openrknn.task import lut
 from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.kinds import BufferUse
 
 __all__ = [
     "BLOCKS",
@@ -24,6 +26,7 @@ __all__ = [
     "configure_core",
     "configure_dpu",
     "configure_features",
+    "configure_fetch",
     "configure_pooling",
     "configure_readers",
     "read_pooling",
@@ -36,6 +39,8 @@ BLOCKS = frozenset({"CNA", "CORE", "DPU"})
 _CHIP = CHIPS["rk3588"]
 _ENTRY_ATOMS = 4
 _ENTRY_BITS = 15
+_REAL_CHANNELS = 64
+"""DATA_SIZE1 counts channels that carry data modulo this."""
 
 
 def configure_features(registers: Registers) -> task_cna.Config:
@@ -147,6 +152,20 @@ def _check_rows(config: task_cna.Config, entries: int) -> None:
         raise ExecutionError(
             f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap", register="CBUF_CON1"
         )
+
+
+def configure_fetch(registers: Registers, source: task_cna.Config) -> Fetch:
+    """Read what CNA's registers say beside the convolution."""
+    use, size = registers.read(cna.CbufCon0), registers.read(cna.DataSize1)
+    rest, rows = size.datain_channel_real, 0
+    if source.packed_channels:
+        surface = registers.read(cna.DmaCon2).surf_stride + source.width
+        rows = surface // registers.read(cna.DmaCon1).line_stride
+    entries, grains = registers.read(cna.CbufCon1).data_entries, registers.read(cna.ConvCon2).feature_grains
+    return Fetch(
+        BufferUse(use.data_bank, use.weight_bank, entries, grains, bool(use.data_reuse)),
+        (size.datain_channel - rest) // _REAL_CHANNELS * _REAL_CHANNELS + rest, bool(use.weight_reuse), rows,
+    )  # fmt: skip
 
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:

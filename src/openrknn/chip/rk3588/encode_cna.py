@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from openrknn import numerics
+from openrknn.chip.compression import encode_compression
 from openrknn.chip.rk3588.encode_dpu import BURST, Fields, conv_mode
 from openrknn.chip.target import Registers
+from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import ArgbInput
+from openrknn.task import cna
 from openrknn.task.formats import element_bytes
 from openrknn.task.kinds import Convolution
 from openrknn.task.place import Address
 
-__all__ = ["PICTURES", "encode_cna", "encode_convolution", "encode_core", "is_cropped", "kernel_bytes"]
+__all__ = ["PICTURES", "converter_fields", "converter_of", "encode_cna", "encode_convolution", "encode_core",
+           "encode_lanes", "is_cropped", "kernel_bytes"]  # fmt: skip
 
 PICTURES = {0: ArgbInput.OFF, 1: ArgbInput.CHANNELS1, 3: ArgbInput.CHANNELS3, 4: ArgbInput.CHANNELS4}
 """By channels of packed pixels."""
@@ -24,6 +29,30 @@ def kernel_bytes(task: Convolution[Address]) -> int:
     return source.weight_channels * taps * element_bytes(source.weight_precision)
 
 
+def converter_of(source: cna.Config[Address]) -> cna.Converter:
+    """The input converter; one that changes nothing where it is off."""
+    return source.converter or cna.Converter(True, numerics.Rounding.EVEN, (0,) * 4, (1,) * 4, (0,) * 4, 0)
+
+
+def converter_fields(source: cna.Config[Address]) -> Fields:
+    """CVT_CON0 but for the switch."""
+    converter = converter_of(source)
+    return {
+        "cvt_type": int(converter.add_first), "round_type": int(converter.rounding),
+        "data_sign": int(not source.is_unsigned),
+        **{f"cvt_truncate_{lane}": shift for lane, shift in enumerate(converter.shifts)},
+    }  # fmt: skip
+
+
+def encode_lanes(source: cna.Config[Address]) -> Registers:
+    """Scales and offsets of the input converter, a register for each lane."""
+    converter = converter_of(source)
+    return {
+        f"CNA.CVT_CON{lane + 1}": {f"cvt_scale{lane}": scale, f"cvt_offset{lane}": offset}
+        for lane, (scale, offset) in enumerate(zip(converter.scales, converter.offsets, strict=True))
+    }
+
+
 def is_cropped(task: Convolution[Address]) -> bool:
     """Whether lines of a map are read in part: then the pitch of lines counts atoms, else four at a time."""
     source = task.source
@@ -31,9 +60,11 @@ def is_cropped(task: Convolution[Address]) -> bool:
 
 
 def encode_convolution(task: Convolution[Address]) -> Registers:
-    """Sizes, steps and addresses."""
+    """Sizes, steps, addresses and compression."""
     source = task.source
-    return {
+    if source.packed_rows or source.folded_width or source.input_major:
+        raise UnsupportedError("this order of weights or of pixels has no encoder")
+    return encode_compression(source) | {
         "CNA.CONV_CON3": {
             "conv_x_stride": source.stride_x, "conv_y_stride": source.stride_y,
             "deconv_x_stride": source.spread_x, "deconv_y_stride": source.spread_y,
@@ -48,7 +79,7 @@ def encode_convolution(task: Convolution[Address]) -> Registers:
             "weight_kernels": source.kernels, "weight_height": source.kernel_height,
             "weight_width": source.kernel_width,
         },
-        "CNA.CVT_CON0": {"cvt_bypass": 1, "cvt_type": 1, "data_sign": int(not source.is_unsigned)},
+        "CNA.CVT_CON0": {"cvt_bypass": int(source.converter is None), **converter_fields(source)},
         "CNA.PAD_CON0": {"pad_top": source.pad_top, "pad_left": source.pad_left},
         "CNA.FEATURE_DATA_ADDR": {"feature_base_addr": source.feature_address},
         "CNA.DMA_CON0": {"data_burst_len": BURST, "weight_burst_len": BURST},
@@ -85,7 +116,8 @@ def encode_cna(task: Convolution[Address]) -> Registers:
             "datain_channel": source.channels, "datain_channel_real": (task.channels - 1) % _REAL_CHANNELS + 1,
         },
         "CNA.CBUF_CON1": {"data_entries": buffer.entries},
-        **{f"CNA.CVT_CON{lane + 1}": {f"cvt_scale{lane}": 1} for lane in range(4)},
+        **encode_lanes(source),
+        "CNA.CVT_CON5": {"per_channel_cvt_en": converter_of(source).lanes},
         "CNA.PAD_CON1": {"pad_value": source.pad_bits},
         "CNA.DMA_CON1": {"line_stride": line},
         "CNA.DMA_CON2": {"surf_stride": surface},

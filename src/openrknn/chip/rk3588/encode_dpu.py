@@ -25,8 +25,9 @@ from openrknn.task.place import Address
 from openrknn.task.stage import Stage
 
 __all__ = [
-    "BURST", "PIXEL_BITS", "Fields", "bits16", "bits32", "conv_mode", "encode_converters", "encode_dpu", "encode_sizes",
-    "encode_table", "is_converted", "line_notch", "operation_of", "pointers", "surface_length", "table_of",
+    "BURST", "PIXEL_BITS", "Fields", "bits16", "bits32", "conv_mode", "encode_constant", "encode_converters",
+    "encode_dpu", "encode_sizes", "encode_table", "is_converted", "keeps_fp16", "line_notch", "operation_of",
+    "pointers", "surface_length", "table_of",
 ]  # fmt: skip
 
 Fields = dict[str, Address]
@@ -51,7 +52,13 @@ def conv_mode(task: Piped) -> ConvMode:
 
 def is_converted(config: dpu.Config[Address]) -> bool:
     """Whether 16-bit floats are widened and narrowed on their way: not where atoms only move or are compared."""
-    return not config.reduction and config.in_precision is not Precision.INT16
+    return not config.reduction and config.precision is not Precision.INT16
+
+
+def keeps_fp16(task: Piped) -> bool:
+    """Divisions in fp16 all the way, which the formats at both ends call INT16."""
+    reads_halves = task.reader is not None and task.reader.precision is Precision.FP16
+    return reads_halves and task.dpu.precision is Precision.FP16 and task.dpu.in_precision is Precision.INT16
 
 
 def table_of(config: dpu.Config[Address]) -> lut.Config | None:
@@ -78,15 +85,18 @@ def bits32(value: float, precision: Precision) -> int:
 
 def bits16(value: float, precision: Precision) -> int:
     """A multiplier."""
+    if precision is Precision.BF16:
+        return bits32(value, precision) >> 16
     return int(struct.unpack("<H", struct.pack("<e", value))[0]) if is_float(precision) else int(value) & 0xFFFF
 
 
 def encode_dpu(task: Piped) -> Registers:
     """All of it."""
     config, write = task.dpu, task.dpu.write
-    notch, floats = line_notch(config), Precision.FP16 in {config.precision, config.out.precision}
+    notch, floats = line_notch(config), is_float(config.precision) or is_float(config.out.precision)
     registers: Registers = {
         **encode_sizes(task), **encode_converters(config), **encode_table(config),
+        **encode_constant(task, _OPERAND_LANES),
         "DPU.FEATURE_MODE_CFG": {
             "flying_mode": int(config.flying), "output_mode": OutputMode.MEMORY, "conv_mode": conv_mode(task),
             "burst_len": BURST, "nonalign": int(write.packed_bytes is not None), "surf_len": surface_length(task),
@@ -95,7 +105,7 @@ def encode_dpu(task: Piped) -> Registers:
         },
         "DPU.DATA_FORMAT": {
             "proc_precision": config.precision, "in_precision": config.in_precision,
-            "out_precision": config.out.precision,
+            "out_precision": Precision.INT16 if keeps_fp16(task) else config.out.precision,
         },
         "DPU.DATA_CUBE_CHANNEL": {"channel": config.channels, "orig_channel": config.real_channels},
         "DPU.DATA_CUBE_NOTCH_ADDR": {"notch_addr_0": notch, "notch_addr_1": notch},
@@ -212,18 +222,32 @@ def _element_wise(task: Piped) -> Fields:
         "ew_relu_bypass": int(config is None or config.clamp is None), "ew_op_bypass": int(operation is None),
         "ew_op_cvt_bypass": 1,
     }  # fmt: skip
-    if operation is None or task.reader is None or task.reader.operand is None:
+    if operation is None:
         return made
     made |= {
-        "ew_op_src": 1,
-        "ew_op_cvt_bypass": int(task.is_narrow or (operation.converter is None and not is_float(precision))),
         "ew_cvt_type": int(operation.converter is not None and operation.converter.add_first),
-        "edata_size": PIXEL_BITS[task.reader.operand.bytes_each], "ew_data_mode": task.reader.operand.mode,
         "ew_op_type": EwOperation.MUL if operation.multiplies else EwOperation.ALU,
     }  # fmt: skip
     if not operation.multiplies:
         made["ew_alu_algo"] = operation.algorithm
+    if task.reader is not None and task.reader.operand is not None:
+        made |= {
+            "ew_op_src": 1,
+            "ew_op_cvt_bypass": int(task.is_narrow or (operation.converter is None and not is_float(precision))),
+            "edata_size": PIXEL_BITS[task.reader.operand.bytes_each], "ew_data_mode": task.reader.operand.mode,
+        }  # fmt: skip
+    elif is_float(precision):
+        made["edata_size"] = PixelBits.BITS16
     return made
+
+
+def encode_constant(task: Piped, lanes: int) -> Registers:
+    """The operand of EW that is the same for all numbers, in each lane."""
+    operation = operation_of(task)
+    if operation is None or operation.operand is None:
+        return {}
+    bits = bits32(operation.operand, task.dpu.precision)
+    return {f"DPU.EW_OP_VALUE_{lane}": {"ew_operand": bits} for lane in range(lanes)}
 
 
 def surface_length(task: Piped) -> int:
@@ -232,6 +256,8 @@ def surface_length(task: Piped) -> int:
     if write.transposed_lanes is not None and reader is not None:
         surfaces = reader.channels * element_bytes(reader.precision) // atom
         return min(reader.width * reader.height * surfaces, _LONGEST)
+    if write.packed_limit_bytes is not None:
+        return write.packed_limit_bytes // atom
     if write.packed_bytes is not None:
         return -(-write.width * write.height * element_bytes(task.dpu.out.precision) // atom)
     return 0

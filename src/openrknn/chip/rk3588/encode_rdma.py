@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from openrknn.chip.rk3588.encode_dpu import BURST, PIXEL_BITS, Fields, conv_mode, is_converted, pointers
+from openrknn.chip.rk3588.encode_dpu import BURST, PIXEL_BITS, Fields, conv_mode, is_converted, keeps_fp16, pointers
 from openrknn.chip.target import Registers
 from openrknn.isa import Precision
 from openrknn.task import rdma
+from openrknn.task.formats import is_float
 from openrknn.task.kinds import Piped
 from openrknn.task.place import Address
 
@@ -17,7 +18,8 @@ def encode_readers(task: Piped, reader: rdma.Config[Address]) -> Registers:
     mode: Fields = {
         "flying_mode": int(task.dpu.flying), "conv_mode": conv_mode(task), "mrdma_disable": int(reader.main is None),
         "mrdma_fp16tofp32_en": int(widens(task)), "proc_precision": reader.proc_precision,
-        "in_precision": reader.precision, "burst_len": BURST, "comb_use": reader.combine,
+        "in_precision": Precision.INT16 if keeps_fp16(task) else reader.precision, "burst_len": BURST,
+        "comb_use": reader.combine,
     }  # fmt: skip
     line = 0 if reader.main is None else notches(reader, reader.main)[0]
     registers = encode_walks(task, reader) | {
@@ -32,8 +34,7 @@ def encode_readers(task: Piped, reader: rdma.Config[Address]) -> Registers:
 
 def widens(task: Piped) -> bool:
     """Whether 16-bit floats from memory become floats of 32 bits."""
-    is_half = task.dpu.flying and task.dpu.precision is Precision.FP16
-    return is_half and is_converted(task.dpu) and not task.is_narrow
+    return task.dpu.flying and is_float(task.dpu.precision) and is_converted(task.dpu) and not task.is_narrow
 
 
 def repetition(reader: rdma.Config[Address]) -> Fields:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
+from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
 from openrknn.chip.rk3588 import decode as rk3588
 from openrknn.chip.rk3588 import decode_dpu
@@ -22,12 +23,14 @@ from openrknn.task import dpu as task_dpu
 from openrknn.task import lut
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.kinds import BufferUse
 
 __all__ = [
     "BLOCKS",
     "configure_core",
     "configure_dpu",
     "configure_features",
+    "configure_fetch",
     "configure_pooling",
     "configure_readers",
 ]
@@ -86,6 +89,15 @@ def _converter(cna: NamedRegisters, precision: Precision) -> task_cna.Converter 
         offsets=offsets,
         lanes=0xFFFF,
     )
+
+
+def configure_fetch(registers: Registers, source: task_cna.Config) -> Fetch:
+    """Read what CNA's registers say beside the convolution."""
+    cna = registers.named("CNA")
+    use, stored = cna.fields("CBUF_CON0"), cna("CBUF_ENTRIES", "data_entries")
+    entries = stored // 4 if source.packed_channels else stored
+    buffer = BufferUse(cna("CBUF_BANKS", "data_bank"), 0, entries, 0, bool(use["data_reuse"]))
+    return Fetch(buffer, cna("DATA_SIZE1", "datain_channel_real"), bool(use["weight_reuse"]))
 
 
 def configure_core(registers: Registers, convolution: task_cna.Config) -> task_core.Config:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from openrknn.chip.rk3562 import encode_stages
 from openrknn.chip.rk3566.encode import signed_pad
-from openrknn.chip.rk3588.encode_cna import PICTURES, encode_convolution, is_cropped, kernel_bytes
+from openrknn.chip.rk3588.encode_cna import (
+    PICTURES,
+    converter_fields,
+    converter_of,
+    encode_convolution,
+    is_cropped,
+    kernel_bytes,
+)
 from openrknn.chip.rk3588.encode_dpu import conv_mode, line_notch, pointers, surface_length
 from openrknn.chip.target import Encoded, Registers, align, ceil_div
 from openrknn.chips import CHIPS
 from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import Precision, Regroup
+from openrknn.task.formats import element_bytes
 from openrknn.task.kinds import Convolution, Piped, Pooling, Work
 from openrknn.task.place import Address
 
@@ -29,7 +37,8 @@ _LARGEST_GRAINS = 1023
 _SCAN_BITS = 16
 _BUS, _GREY_BUS = 4, (3, 12)
 """Of data and weights; pictures of one channel have others."""
-_OUT_SIZE = {Precision.INT8: 2, Precision.INT16: 3, Precision.FP16: 3, Precision.INT32: 4}
+_OUT_SIZE = {1: 2, 2: 3, 4: 4}
+"""By bytes of a number."""
 _COPY = 9
 """What the readers of maps have set beside the conversion to fp32."""
 
@@ -44,7 +53,7 @@ def encode(task: Work) -> Encoded:
         blocks = ("DPU", "DPU_RDMA")
         registers |= encode_stages.encode_readers(task, task.reader)
         _readers(task, registers)
-    if task.dpu.precision is Precision.INT16:
+    if task.dpu.precision is Precision.INT16 or encode_stages.moves_words(task):
         _moves(task, registers)
     if isinstance(task, Convolution):
         return ("CNA", "CORE", *blocks, "DDMA"), registers | _features(task)
@@ -55,15 +64,17 @@ def encode(task: Work) -> Encoded:
 
 
 def _stages(task: Piped) -> Registers:
-    config, quads = task.dpu, (2 if task.depthwise else 1) * _ATOM // 4
-    registers, write = encode_stages.encode_dpu(task, quads), config.write
+    config, lanes = task.dpu, _ATOM // (4 if element_bytes(task.dpu.precision) == 4 else 1)
+    quads, write = (2 if task.depthwise else 1) * lanes // 4, config.write
+    registers = encode_stages.encode_dpu(task, quads)
     repeats = task.reader is not None and task.reader.repeats
     is_spread = isinstance(task, Convolution) and (task.source.spread_y, task.source.spread_x) != (1, 1)
     registers["DPU.FEATURE_MODE_CFG"] |= {"conv_mode": conv_mode(task), "surf_len": surface_length(task)}
-    registers["DPU.DATA_FORMAT"]["out_size"] = _OUT_SIZE[Precision.INT32 if repeats else config.out.precision]
+    registers["DPU.DATA_FORMAT"]["out_size"] = _OUT_SIZE[4 if repeats else element_bytes(config.out.precision)]
     registers["DPU.DATA_CUBE_CHANNEL"]["channel"] = config.channels
+    registers["DPU.DATA_CUBE_WIDTH"]["packed_run"] = encode_stages.packed_run(task)
     registers["DPU.DATA_CUBE_NOTCH_ADDR"] = dict.fromkeys(("notch_addr_0", "notch_addr_1"), line_notch(config))
-    registers["DPU.WDMA_SIZE_0"]["blocks"] = 1 if is_spread else ceil_div(config.channels, _ATOM)
+    registers["DPU.WDMA_SIZE_0"]["blocks"] = 1 if is_spread else ceil_div(config.channels, lanes)
     registers["DPU.BS_OW_CFG"]["group"] = quads
     registers["DPU.BS_CFG"]["cpend_alu_src"] = int(config.bias is not None and config.correction is not None)
     if repeats:  # each atom is four numbers of 32 bits
@@ -81,9 +92,10 @@ def _readers(task: Piped, registers: Registers) -> None:
 
 def _moves(task: Piped, registers: Registers) -> None:
     """Tasks that only move atoms: RK3588's have eight lanes of 16 bits, these four of 32."""
-    channels, regroup, word = task.dpu.channels // 2, encode_stages.regroup(task), Precision.INT32
+    regroup, word = encode_stages.regroup(task), Precision.INT32
+    channels = task.dpu.channels * element_bytes(task.dpu.precision) // element_bytes(word)
     is_turn, by_atoms = regroup is not Regroup.NONE, regroup is Regroup.ATOMS
-    registers["DPU.DATA_FORMAT"] |= {"proc_precision": word, "out_precision": word, "out_size": _OUT_SIZE[word]}
+    registers["DPU.DATA_FORMAT"] |= {"proc_precision": word, "out_precision": word, "out_size": _OUT_SIZE[4]}
     registers["DPU.DATA_CUBE_CHANNEL"] = {"channel": channels, "orig_channel": channels}
     registers["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"] = {"channel": channels}
     registers["DPU.DATA_CUBE_WIDTH"] |= {"packed_run": _ATOM if is_turn else 0}
@@ -118,12 +130,13 @@ def _features(task: Convolution[Address]) -> Registers:
         rows, columns = 1, row * source.height * max(packed, 2) // _ATOM
         line = surface = columns
         read = row * source.height // (_ATOM // 2)
-    start = _start(task, entries)
+    start, converter = _start(task, entries), converter_of(source)
     return encode_convolution(task) | {
         **{f"{block}.S_POINTER": pointers(is_first=task.is_first) for block in ("CNA", "CORE")},
         "CNA.DATA_SIZE1": {"datain_channel": source.channels, "datain_channel_real": task.channels},
         "CNA.CONV_CON1": {
-            "conv_mode": conv_mode(task), "inline_zero_points": depthwise, "in_precision": source.precision,
+            "conv_mode": conv_mode(task), "in_precision": source.precision,
+            "inline_zero_points": int(depthwise and not source.weight_offset),
             "proc_precision": source.weight_precision, "argb_in": PICTURES[packed],
             "group_line_off": int(packed > 0 or is_cropped(task)),
         },
@@ -134,10 +147,17 @@ def _features(task: Convolution[Address]) -> Registers:
         },
         "CNA.CBUF_CON1": {"data_entries": entries, "datain_width": row},
         "CNA.CBUF_BANKS": {"data_bank": buffer.data_banks},
-        "CNA.CVT_CON0": {"cvt_bypass": 1, "data_sign": int(not source.is_unsigned)},
-        "CNA.CVT_SCALE01": {"cvt_scale0": 1, "cvt_scale1": 1},
-        "CNA.CVT_SCALE23": {"cvt_scale2": 1, "cvt_scale3": 1},
-        "CNA.CVT_LANES": {"cvt_lanes": 0xFF if packed else 0},
+        "CNA.CVT_CON0": {
+            "cvt_bypass": int(source.converter is None), **converter_fields(source), "cvt_type": 0,
+            "cvt_odd": sum((offset & 1) << lane for lane, offset in enumerate(converter.offsets)),
+        },
+        "CNA.DW_ZERO_POINT": {"negated": source.weight_offset & 0xFF},
+        **encode_stages.converter(source),
+        **{
+            f"CNA.CVT_OFFSET{lane}": {"cvt_offset": offset << shift}
+            for lane, (offset, shift) in enumerate(zip(converter.offsets, converter.shifts, strict=True))
+        },
+        **({"CNA.CVT_LANES": {"cvt_lanes": 0xFF}} if packed else {}),
         "CNA.PAD_CON1": {"pad_value": signed_pad(source.pad_bits, source.precision) & 0xFFFF},
         "CNA.DMA_CON0": {
             "data_burst_len": 16, "data_bus": _GREY_BUS[0] if packed == 1 else _BUS,
