@@ -17,11 +17,11 @@ from openrknn.compute.native import Kernels
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode, PoolingMethod
 from openrknn.npu import Buffer, Memory, Program
-from openrknn.npu.blocks import cna, core, ppu, rdma
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, write
-from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
 from openrknn.npu.native import accelerate
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
+from openrknn.task import cna, core, ew, lut, out_cvt, ppu, rdma, write
+from openrknn.task import dpu as task_dpu
+from openrknn.task.stage import Clamp, Scaling, Stage
 
 SOURCE, OPERAND, TARGET, WEIGHTS, CHANNELS = 0x1000_0000, 0x2000_0000, 0x3000_0000, 0x4000_0000, 0x5000_0000
 ATOM = 16
@@ -237,7 +237,7 @@ def dpus(draw: st.DrawFn, *, height: int, width: int, channels: int, real: int, 
     """The stages of an integer task."""
     precision = Precision.INT8 if usual else draw(st.sampled_from([Precision.INT8, Precision.INT16, Precision.INT32]))
     per_pixel = draw(st.sampled_from([1, 2, 4]))
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=flying,
         precision=Precision.INT8,
         in_precision=Precision.INT8,
@@ -245,7 +245,7 @@ def dpus(draw: st.DrawFn, *, height: int, width: int, channels: int, real: int, 
         real_channels=real,
         pad_bits=draw(st.sampled_from([0, 0x8101])),
         reduction=ChannelReduction(0),
-        correction=draw(st.sampled_from([None, pipeline.Correction(None), pipeline.Correction(5)])),
+        correction=draw(st.sampled_from([None, task_dpu.Correction(None), task_dpu.Correction(5)])),
         bias=draw(stages(per_channel=True, usual=usual)),
         norm=draw(stages(per_channel=not usual, usual=usual)),
         element_wise=draw(element_wise(usual=usual)),
@@ -432,7 +432,7 @@ def float_element_wise(draw: st.DrawFn) -> ew.Config | None:
 @st.composite
 def float_dpus(draw: st.DrawFn, *, place: dict[str, int], real: int, precision: Precision, flying: bool) -> Any:
     written = [Precision.FP16, Precision.FP32, Precision.BF16, Precision.INT16, Precision.INT8]
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=flying, precision=precision, in_precision=precision, channels=place["channels"], real_channels=real,
         pad_bits=draw(st.sampled_from([0, 0xFBFF])), reduction=ChannelReduction(0), correction=None,
         bias=draw(float_stages()), norm=draw(float_stages()), element_wise=draw(float_element_wise()),

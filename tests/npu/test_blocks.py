@@ -21,9 +21,16 @@ from openrknn.isa.enums import EwAlgorithm, PoolingMethod
 from openrknn.npu import Buffer, Memory
 from openrknn.npu.blocks import cna, core, ppu
 from openrknn.npu.blocks.dpu import ew, lut, out_cvt, write
-from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage, apply_bn, apply_bs
+from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
+from openrknn.task import cna as task_cna
+from openrknn.task import ew as task_ew
+from openrknn.task import lut as task_lut
+from openrknn.task import out_cvt as task_out_cvt
+from openrknn.task import ppu as task_ppu
+from openrknn.task import write as task_write
+from openrknn.task.stage import Clamp, Scaling, Stage
 
 INT = np.int64
 
@@ -33,7 +40,7 @@ def exact_shift(value: int, shift: int) -> int:
     return round(Fraction(value, 2**shift))
 
 
-CONV = cna.Config(
+CONV = task_cna.Config(
     feature_address=0, height=5, width=6, channels=4, packed_channels=0, line_bytes=0, surface_bytes=0,
     precision=Precision.INT8, is_unsigned=False, converter=None, pad_top=1, pad_left=2, pad_bits=0x0503,
     out_height=3, out_width=3, weight_address=0, weight_bytes=0, weight_channels=4, weight_precision=Precision.INT8,
@@ -42,7 +49,7 @@ CONV = cna.Config(
 )  # fmt: skip
 
 
-POOL = ppu.Config(
+POOL = task_ppu.Config(
     method=PoolingMethod.AVERAGE, precision=Precision.FP16, source_address=0, source_line_bytes=16,
     source_surface_bytes=16, target_address=0, target_line_bytes=16, target_surface_bytes=16, channels=1, height=1,
     width=1, out_height=1, out_width=1, kernel_height=1, kernel_width=1, stride_y=1, stride_x=1, pad_top=0, pad_left=0,
@@ -50,7 +57,9 @@ POOL = ppu.Config(
 )  # fmt: skip
 
 
-def slow_convolution(features: np.ndarray, weights: np.ndarray, config: cna.Config) -> tuple[np.ndarray, np.ndarray]:
+def slow_convolution(
+    features: np.ndarray, weights: np.ndarray, config: task_cna.Config
+) -> tuple[np.ndarray, np.ndarray]:
     """Loops over everything, one multiplication at a time."""
     pads = cna.pads_of(config, config.channels)
     channels = range(config.weight_channels)
@@ -145,14 +154,14 @@ def test_a_leaky_stage_shifts_both_signs(apply: Callable[..., Numbers]) -> None:
 
 
 def test_an_element_wise_leaky_product_shifts_both_signs() -> None:
-    operation = ew.Operation(True, EwAlgorithm.MAX, 3, None, True, 2, 2)
+    operation = task_ew.Operation(True, EwAlgorithm.MAX, 3, None, True, 2, 2)
     values = np.array([[[-100, 100]]], INT)
-    assert ew.apply(values, ew.Config(None, operation, None), lambda: values).ravel().tolist() == [-75, 25]
+    assert ew.apply(values, task_ew.Config(None, operation, None), lambda: values).ravel().tolist() == [-75, 25]
 
 
 def test_element_wise_adds_before_it_multiplies() -> None:
     """Ten of Newton's steps y = (y + x / y) / 2 from y = 1 are the square root, as RK3562 and RK3576 compute it."""
-    halved = ew.Config(None, ew.Operation(False, EwAlgorithm.ADD, None, None, False, 0, 0), None, factor=0.5)
+    halved = task_ew.Config(None, task_ew.Operation(False, EwAlgorithm.ADD, None, None, False, 0, 0), None, factor=0.5)
     x = np.array([[[0.25, 2.0, 9.0, 100.0]]], np.float32)
     y = np.ones_like(x)
     for _ in range(10):
@@ -176,9 +185,9 @@ def test_operands_per_channel_and_clamp() -> None:
         apply_bs(values, stage, ChannelOperands())
 
 
-def table_config(rng: np.random.Generator) -> lut.Config:
-    entries = rng.integers(-32768, 32768, (2, lut.ENTRIES))
-    return lut.Config(entries, -16384, 0, 16384, 5, 5, lut.Slope(-300, 7), lut.Slope(16384, 13))
+def table_config(rng: np.random.Generator) -> task_lut.Config:
+    entries = rng.integers(-32768, 32768, (2, task_lut.ENTRIES))
+    return task_lut.Config(entries, -16384, 0, 16384, 5, 5, task_lut.Slope(-300, 7), task_lut.Slope(16384, 13))
 
 
 @given(st.integers(-60000, 60000), st.integers(0, 9))
@@ -217,7 +226,7 @@ def test_lookup_of_floats(value: float, seed: int) -> None:
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**15), 2**15 - 1), st.integers(0, 40), st.booleans())
 def test_out_converter(value: int, scale: int, shift: int, add_first: bool) -> None:
-    config = out_cvt.Config(Precision.INT8, scale, shift, -9, add_first, numerics.Rounding.EVEN, 0)
+    config = task_out_cvt.Config(Precision.INT8, scale, shift, -9, add_first, numerics.Rounding.EVEN, 0)
     result = out_cvt.apply(np.array([[[value]]], INT), config).item()
     expected = exact_shift((value - 9) * scale if add_first else value * scale + (-9 << shift), shift)
     assert result == expected
@@ -225,7 +234,7 @@ def test_out_converter(value: int, scale: int, shift: int, add_first: bool) -> N
 
 def test_the_output_converter_rounds_once() -> None:
     """Ties of x / 4 with an odd offset go to the even result: RK3588, 16 scores of PP-OCR's detector."""
-    config = out_cvt.Config(Precision.INT8, 1, 2, 3, False, numerics.Rounding.EVEN, 0)
+    config = task_out_cvt.Config(Precision.INT8, 1, 2, 3, False, numerics.Rounding.EVEN, 0)
     values = np.array([[[-6, -2, 2, 6, 10]]], INT)
     assert out_cvt.apply(values, config).ravel().tolist() == [2, 2, 4, 4, 6]
 
@@ -242,17 +251,17 @@ def test_the_output_converter_rounds_once() -> None:
     ],
 )
 def test_element_wise_operations(algorithm: EwAlgorithm, expected: list[int]) -> None:
-    operation = ew.Operation(False, algorithm, 3, None, False, 0, 0)
+    operation = task_ew.Operation(False, algorithm, 3, None, False, 0, 0)
     values = np.array([[[-7, 5]]], INT)
-    assert ew.apply(values, ew.Config(None, operation, None), lambda: values).ravel().tolist() == expected
+    assert ew.apply(values, task_ew.Config(None, operation, None), lambda: values).ravel().tolist() == expected
 
 
 def test_element_wise_operand_converter() -> None:
     """A subtraction comes as an addition with a negative scale."""
-    converter = ew.Converter(True, 4, -0x4000, 14, numerics.Rounding.EVEN)
-    operation = ew.Operation(False, EwAlgorithm.ADD, None, converter, False, 0, 0)
+    converter = task_ew.Converter(True, 4, -0x4000, 14, numerics.Rounding.EVEN)
+    operation = task_ew.Operation(False, EwAlgorithm.ADD, None, converter, False, 0, 0)
     values = np.array([[[100]]], INT)
-    result = ew.apply(values, ew.Config(None, operation, None), lambda: np.array([[[26]]], INT))
+    result = ew.apply(values, task_ew.Config(None, operation, None), lambda: np.array([[[26]]], INT))
     assert result.item() == 100 - 30
 
 
@@ -284,7 +293,7 @@ def test_the_average_of_floats_has_reciprocals_of_17_bits(bits: int, share: int)
 def test_pooling(data: st.DataObject) -> None:
     method = data.draw(st.sampled_from(list(PoolingMethod)))
     kernel = data.draw(st.integers(1, 3))
-    config = ppu.Config(
+    config = task_ppu.Config(
         method=method, precision=Precision.INT8, source_address=0, source_line_bytes=0, source_surface_bytes=0,
         target_address=0, target_line_bytes=0, target_surface_bytes=0, channels=2, height=6, width=5,
         out_height=2, out_width=2, kernel_height=kernel, kernel_width=kernel, stride_y=2, stride_x=2,
@@ -313,7 +322,7 @@ def test_pooling(data: st.DataObject) -> None:
 def test_write_counters(per_pixel: int, width: int, height: int, atoms: int, notch: int) -> None:
     """Every atom lands where the formula puts it, and nothing else is touched."""
     surface, group = 4 * (width + notch) * height, 20 * (width + notch) * height
-    config = write.Config(
+    config = task_write.Config(
         address=0x1000, per_pixel=per_pixel, width=width, height=height, line_bytes=16 * (width + notch),
         atom_step_bytes=16 * surface, group_step_bytes=16 * group, packed_bytes=None, transposes_atoms=False,
         transposed_lanes=None,

@@ -6,10 +6,10 @@ import pytest
 
 from openrknn.isa import Precision
 from openrknn.nativelib.structures import Chain
-from openrknn.npu.blocks.dpu.out_cvt import Config
-from openrknn.npu.blocks.dpu.stage import Clamp
 from openrknn.npu.native.chain import _NoChainError, _out, _Range
 from openrknn.numerics import Rounding
+from openrknn.task.out_cvt import Config
+from openrknn.task.stage import Clamp
 
 
 def converter(scale: int, shift: int) -> Config:

@@ -13,12 +13,12 @@ from openrknn.compute import native
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, PoolingMethod
 from openrknn.npu import Program
-from openrknn.npu.blocks import cna, core, ppu, rdma
-from openrknn.npu.blocks.dpu import out_cvt, pipeline
-from openrknn.npu.blocks.dpu.write import Config as Write
 from openrknn.npu.memory import Memory
 from openrknn.npu.native import accelerate
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
+from openrknn.task import cna, core, out_cvt, ppu, rdma
+from openrknn.task import dpu as task_dpu
+from openrknn.task.write import Config as Write
 from tests.npu.accelerate_cases import ATOM, SOURCE, WEIGHTS, memory_of, threads
 
 HEIGHT, WIDTH, SURFACES = 14, 14, 5
@@ -45,8 +45,8 @@ def check(step: Step, memory: Memory) -> None:
                     assert data.tobytes() == wanted, (kernels.name, count)
 
 
-def dpu(*, flying: bool, real: int = SURFACES * ATOM) -> pipeline.Config:
-    return pipeline.Config(
+def dpu(*, flying: bool, real: int = SURFACES * ATOM) -> task_dpu.Config:
+    return task_dpu.Config(
         flying=flying, precision=Precision.INT8, in_precision=Precision.INT8, channels=SURFACES * ATOM,
         real_channels=real, pad_bits=0, reduction=ChannelReduction(0), correction=None, bias=None, norm=None,
         element_wise=None,

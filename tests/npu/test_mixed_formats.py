@@ -8,6 +8,7 @@ from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.runtime.session import Session
+from openrknn.task import out_cvt as task_out_cvt
 from tests.runtime.cases import GOLDENS, answers
 
 
@@ -16,7 +17,7 @@ def test_integers_become_floats() -> None:
 
     Numbers of an orientation classifier in front of its softmax; the offset of 1 does not count.
     """
-    config = out_cvt.Config(Precision.FP16, 31323, 7, 1, False, numerics.Rounding.EVEN, minus_exponent=14)
+    config = task_out_cvt.Config(Precision.FP16, 31323, 7, 1, False, numerics.Rounding.EVEN, minus_exponent=14)
     result = out_cvt.apply(np.array([160, -78, 0], np.int64), config)
     np.testing.assert_array_equal(result, np.array([39154, -19087, 0], np.float32) / 2**14)
     assert abs(result[0] - 160 * 0.014936189) < 1e-4

@@ -184,7 +184,7 @@ def test_the_zero_point_of_rv1106s_matrix_product_is_added_too_late(monkeypatch:
     """
     from openrknn.chip.rv1106 import decode as rv1106
     from openrknn.chip.task_registers import NamedRegisters
-    from openrknn.npu.blocks import cna
+    from openrknn.task import cna
 
     path = GOLDENS / "matmul_rv1106_i8.rknn"
     inputs, outputs = answers(path)

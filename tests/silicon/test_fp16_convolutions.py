@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from openrknn.isa import Precision
-from openrknn.npu.blocks import cna, core
+from openrknn.npu.blocks import core
 from openrknn.npu.blocks.formats import Numbers, decode, encode
+from openrknn.task import cna
 
 ROWS = json.loads(Path(__file__).with_name("fp16_convolutions.json").read_text())
 

@@ -16,9 +16,12 @@ import pytest
 from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.npu.blocks.dpu import lut, out_cvt
-from openrknn.npu.blocks.dpu.stage import Scaling, Stage, apply_bn, apply_bs
+from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
+from openrknn.task import lut as task_lut
+from openrknn.task import out_cvt as task_out_cvt
+from openrknn.task.stage import Scaling, Stage
 
 CHANNELS = 3
 BOARD = {1 / 32: 0, 0.02: 87, 0.03: 69, 1 / 48: 90, 0.024: 84, 0.012: 93}
@@ -50,15 +53,15 @@ def argument(gain: float) -> Numbers:
     return apply_bn(apply_bs(sums, first, ChannelOperands()), second, ChannelOperands())
 
 
-def tables(gain: float) -> lut.Config:
-    places = np.arange(lut.ENTRIES) / 64
+def tables(gain: float) -> task_lut.Config:
+    places = np.arange(task_lut.ENTRIES) / 64
     entries = np.array([sigmoid((places - 8) / negative_gain(gain)), sigmoid(places)])
-    return lut.Config(entries, -16384, 0, 16384, 5, 5, lut.Slope(0, 0), lut.Slope(0, 0))
+    return task_lut.Config(entries, -16384, 0, 16384, 5, 5, task_lut.Slope(0, 0), task_lut.Slope(0, 0))
 
 
 def output(values: Numbers) -> Numbers:
     even = numerics.Rounding.EVEN
-    converted = out_cvt.apply(values, out_cvt.Config(Precision.INT8, 255, 15, -128, False, even, 0))
+    converted = out_cvt.apply(values, task_out_cvt.Config(Precision.INT8, 255, 15, -128, False, even, 0))
     return np.clip(converted, -128, 127).reshape(-1)
 
 

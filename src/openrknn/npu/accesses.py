@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandMode
-from openrknn.npu.blocks import cna, ppu, rdma
-from openrknn.npu.blocks.dpu import pipeline
-from openrknn.npu.blocks.formats import element_bytes, surfaces
+from openrknn.npu.blocks import rdma
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
+from openrknn.task import cna, ppu
+from openrknn.task import dpu as task_dpu
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import element_bytes, surfaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def _features(config: cna.Config) -> Access:
         )  # fmt: skip
     width = config.folded_width or config.width
     return _cube(
-        ("CNA", "FEATURE_DATA_ADDR"), rdma.Walk(config.feature_address, config.line_bytes, config.surface_bytes),
+        ("CNA", "FEATURE_DATA_ADDR"), task_rdma.Walk(config.feature_address, config.line_bytes, config.surface_bytes),
         (config.channels, config.height * config.width // max(width, 1), width), size, config.atom_bytes,
     )  # fmt: skip
 
@@ -101,8 +103,9 @@ def _weights(config: cna.Config) -> Access:
 
 
 def _cube(
-    names: tuple[str, str], walk: rdma.Walk, shape: tuple[int, int, int], size: int, atom: int, *, writes: bool = False
-) -> Access:
+    names: tuple[str, str], walk: task_rdma.Walk, shape: tuple[int, int, int], size: int, atom: int, *,
+    writes: bool = False,
+) -> Access:  # fmt: skip
     """A tensor in atoms. With a single surface only the lanes of real channels count."""
     channels, rows, columns = shape
     unit, register = names
@@ -122,7 +125,7 @@ def _run(
     return Access(unit, register, address, shape, steps, writes=writes, exact=exact, channels=channels)
 
 
-def _main(reader: rdma.Config) -> Iterator[Access]:
+def _main(reader: task_rdma.Config) -> Iterator[Access]:
     if reader.main is None:
         return
     size = element_bytes(reader.precision)
@@ -134,7 +137,7 @@ def _main(reader: rdma.Config) -> Iterator[Access]:
 
 
 def _pair(
-    reader: rdma.Config, operand: rdma.Operand, shape: tuple[int, int, int], size: int
+    reader: task_rdma.Config, operand: task_rdma.Operand, shape: tuple[int, int, int], size: int
 ) -> Iterator[Access]:
     """MRDMA reads the even surfaces, ERDMA the odd ones."""
     count = surfaces(shape[0], size, reader.atom_bytes)
@@ -147,7 +150,7 @@ def _pair(
             yield _cube((unit, register), walk, (part * lanes, *shape[1:]), size, reader.atom_bytes)
 
 
-def _operands(reader: rdma.Config, dpu: pipeline.Config, rows: int, columns: int) -> Iterator[Access]:
+def _operands(reader: task_rdma.Config, dpu: task_dpu.Config, rows: int, columns: int) -> Iterator[Access]:
     """The operands per channel, and that of EW if EW asks for it."""
     for address, kinds, unit, register in (
         (reader.bias_address, int(reader.bias_kinds), "BRDMA", "RDMA_BS_BASE_ADDR"),
@@ -174,7 +177,7 @@ def _operands(reader: rdma.Config, dpu: pipeline.Config, rows: int, columns: int
             yield _cube(("ERDMA", "RDMA_EW_BASE_ADDR"), at, shape, size, reader.atom_bytes)
 
 
-def _dpu_writes(step: Step, config: pipeline.Config, pixels: int) -> Iterator[Access]:
+def _dpu_writes(step: Step, config: task_dpu.Config, pixels: int) -> Iterator[Access]:
     walk = config.write
     size = element_bytes(Precision.INT16 if config.is_copy else config.out.precision)
     count = surfaces(config.real_channels, size, walk.atom_bytes)
@@ -196,14 +199,14 @@ def _dpu_writes(step: Step, config: pipeline.Config, pixels: int) -> Iterator[Ac
 
 
 def _pool_read(config: ppu.Config) -> Access:
-    walk = rdma.Walk(config.source_address, config.source_line_bytes, config.source_surface_bytes)
+    walk = task_rdma.Walk(config.source_address, config.source_line_bytes, config.source_surface_bytes)
     size = element_bytes(config.precision)
     shape = config.channels, config.height, config.width
     return _cube(("PPU", "RDMA_SRC_BASE_ADDR"), walk, shape, size, config.atom_bytes)
 
 
 def _pool_write(config: ppu.Config) -> Access:
-    walk = rdma.Walk(config.target_address, config.target_line_bytes, config.target_surface_bytes)
+    walk = task_rdma.Walk(config.target_address, config.target_line_bytes, config.target_surface_bytes)
     size = element_bytes(config.precision)
     shape = config.channels, config.out_height, config.out_width
     return _cube(("PPU", "DST_BASE_ADDR"), walk, shape, size, config.atom_bytes, writes=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from openrknn.npu.asked import Demand
-from openrknn.npu.blocks import cna, ppu
-from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
+from openrknn.task import cna, ppu
+from openrknn.task.formats import element_bytes, surfaces
 
 _ELEMENT_WORK = 32
 """Operations that one element costs in the DPU: about as many passes over arrays of 64-bit numbers."""

@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from openrknn.errors import ExecutionError, RknnError
-from openrknn.npu.blocks import cna, core, ppu, rdma
+from openrknn.npu.blocks import cna, core, ppu
 from openrknn.npu.blocks.dpu import pipeline
-from openrknn.npu.blocks.formats import element_bytes, surfaces
 from openrknn.npu.memory import Memory
+from openrknn.task import cna as task_cna
+from openrknn.task import core as task_core
+from openrknn.task import dpu as task_dpu
+from openrknn.task import ppu as task_ppu
+from openrknn.task import rdma
+from openrknn.task.formats import element_bytes, surfaces
 
 CONTRADICTIONS = (ArithmeticError, IndexError, KeyError, TypeError, ValueError)
 """What Python and NumPy say of sizes and formats that do not fit together, where no block has looked before."""
@@ -79,7 +84,7 @@ class Step(ABC):
         """(address, size) of memory that the task may write: a superset."""
 
 
-def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
+def _dpu_extent(config: task_dpu.Config, atoms: int) -> tuple[int, int]:
     walk = config.write
     if walk.packed_bytes is not None:
         return walk.address, max(atoms * walk.atom_bytes, walk.packed_limit_bytes or 0)
@@ -94,7 +99,7 @@ def _dpu_extent(config: pipeline.Config, atoms: int) -> tuple[int, int]:
     return walk.address, sum(max(step, 0) for step in steps) + walk.atom_bytes
 
 
-def _pooling_extent(config: ppu.Config) -> tuple[int, int]:
+def _pooling_extent(config: task_ppu.Config) -> tuple[int, int]:
     count = surfaces(config.channels, element_bytes(config.precision), config.atom_bytes)
     reach = (count - 1) * config.target_surface_bytes + (config.out_height - 1) * config.target_line_bytes
     return config.target_address, reach + config.out_width * config.atom_bytes
@@ -104,11 +109,11 @@ def _pooling_extent(config: ppu.Config) -> tuple[int, int]:
 class Convolution(Step):
     """CNA, CORE, DPU and, where operands come from memory, DPU_RDMA; on RK3566/68 the DPU may hand over to the PPU."""
 
-    source: cna.Config = field(kw_only=True)
-    array: core.Config = field(kw_only=True)
-    dpu: pipeline.Config = field(kw_only=True)
+    source: task_cna.Config = field(kw_only=True)
+    array: task_core.Config = field(kw_only=True)
+    dpu: task_dpu.Config = field(kw_only=True)
     reader: rdma.Config | None = field(kw_only=True)
-    pooling: ppu.Config | None = field(kw_only=True, default=None)
+    pooling: task_ppu.Config | None = field(kw_only=True, default=None)
 
     kind = "convolution"
 
@@ -142,7 +147,7 @@ class Convolution(Step):
 class Flying(Step):
     """DPU and DPU_RDMA: element-wise operations, copies, transposes, upsampling, reductions."""
 
-    dpu: pipeline.Config = field(kw_only=True)
+    dpu: task_dpu.Config = field(kw_only=True)
     reader: rdma.Config = field(kw_only=True)
 
     kind = "element-wise"
@@ -161,7 +166,7 @@ class Flying(Step):
 class Chained(Flying):
     """DPU, DPU_RDMA and PPU: the DPU hands its result to the PPU (RK3566/68)."""
 
-    pooling: ppu.Config = field(kw_only=True)
+    pooling: task_ppu.Config = field(kw_only=True)
 
     kind = "element-wise"
 
@@ -189,7 +194,7 @@ class TableLoad(Step):
 class Pooling(Step):
     """PPU and PPU_RDMA."""
 
-    config: ppu.Config = field(kw_only=True)
+    config: task_ppu.Config = field(kw_only=True)
 
     kind = "pooling"
 

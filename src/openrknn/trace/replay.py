@@ -14,9 +14,9 @@ import numpy as np
 from openrknn.chips import chip_named
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
-from openrknn.npu.blocks import ppu
-from openrknn.npu.blocks.formats import element_bytes
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
+from openrknn.task import ppu
+from openrknn.task.formats import element_bytes
 from openrknn.trace.archive import Trace
 from openrknn.trace.records import BufferState, FinishRecord, SubmitRecord
 from openrknn.trace.roles import buffer_roles

@@ -12,11 +12,11 @@ from openrknn import numerics
 from openrknn.chips import Chip
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode
-from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, write
-from openrknn.npu.blocks.dpu.stage import Clamp, Scaling, Stage
-from openrknn.npu.blocks.formats import element_bytes, is_float, surfaces
 from openrknn.npu.memory import Bytes
+from openrknn.task import dpu as task_dpu
+from openrknn.task import ew, lut, out_cvt, rdma, write
+from openrknn.task.formats import element_bytes, is_float, surfaces
+from openrknn.task.stage import Clamp, Scaling, Stage
 from tools.fuzzing.valid.memory import CHANNELS, OPERAND, TARGET
 
 __all__ = ["ALGORITHMS", "Grid", "byte_corrections", "channel_operands", "config", "readers"]
@@ -50,10 +50,10 @@ class Grid:
         return is_float(self.precision)
 
 
-def config(task: Task, grid: Grid, in_precision: Precision, rng: random.Random, *, flying: bool) -> pipeline.Config:
+def config(task: Task, grid: Grid, in_precision: Precision, rng: random.Random, *, flying: bool) -> task_dpu.Config:
     """All stages as the task wants them."""
     out = _out(task, grid, rng)
-    return pipeline.Config(
+    return task_dpu.Config(
         flying=flying, precision=grid.precision, in_precision=in_precision, channels=grid.channels,
         real_channels=grid.real, pad_bits=rng.choice((0, 0x8101, 0x3C00)), reduction=ChannelReduction(0),
         correction=_correction(task, grid), bias=_stage(task["bias"], task, grid, rng),
@@ -67,11 +67,11 @@ def byte_corrections(task: Task, grid: Grid) -> bool:
     return grid.chip.family == "rv1106b" and _corrects(task, grid)
 
 
-def _correction(task: Task, grid: Grid) -> pipeline.Correction | None:
+def _correction(task: Task, grid: Grid) -> task_dpu.Correction | None:
     kind = task.get("correction", "none")
     if kind == "none" or grid.is_float:
         return None
-    return pipeline.Correction(None if kind == "channel" else 5)
+    return task_dpu.Correction(None if kind == "channel" else 5)
 
 
 def _number(task: Task, grid: Grid, rng: random.Random, reach: int) -> float:

@@ -12,10 +12,10 @@ from openrknn import numerics
 from openrknn.chips import CHIPS, Chip
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, OperandMode, PoolingMethod
-from openrknn.npu.blocks import cna, core, ppu, rdma
-from openrknn.npu.blocks.formats import element_bytes, is_float, surfaces
 from openrknn.npu.memory import Bytes
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
+from openrknn.task import cna, core, ppu, rdma
+from openrknn.task.formats import element_bytes, is_float, surfaces
 from tools.fuzzing.valid.memory import OPERAND, SOURCE, TARGET, WEIGHTS, Recording, recording
 from tools.fuzzing.valid.spaces import convolution_output
 from tools.fuzzing.valid.stages import Grid, channel_operands, config, readers

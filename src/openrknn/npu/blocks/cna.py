@@ -21,8 +21,6 @@ from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
 
 __all__ = [
     "NOT_A_BYTE",
-    "Config",
-    "Converter",
     "convert",
     "depthwise_weights",
     "fetch_features",

@@ -17,9 +17,10 @@ import numpy as np
 from openrknn import numerics
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.task import cna as task_cna
 from openrknn.task.core import Config
 
-__all__ = ["Config", "Sums", "convolve", "truncate"]
+__all__ = ["Sums", "convolve", "truncate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Sums:
     window: Numbers | None
 
 
-def convolve(features: Numbers, weights: Numbers, config: cna.Config, *, window_sums: bool) -> Sums:
+def convolve(features: Numbers, weights: Numbers, config: task_cna.Config, *, window_sums: bool) -> Sums:
     """The formula on top; padding and spreading included."""
     channels = min(len(features), config.weight_channels)
     padded = _padded(features[:channels], config)
@@ -43,7 +44,7 @@ def truncate(accumulators: Numbers, config: Config) -> Numbers:
     return numerics.shift_right(accumulators, config.shift, config.rounding) if config.shift else accumulators
 
 
-def _padded(features: Numbers, config: cna.Config) -> Numbers:
+def _padded(features: Numbers, config: task_cna.Config) -> Numbers:
     """Input rows and columns that the windows touch."""
     count, height, width = features.shape
     spread_height, spread_width = (height - 1) * config.spread_y + 1, (width - 1) * config.spread_x + 1
@@ -61,7 +62,7 @@ def _padded(features: Numbers, config: cna.Config) -> Numbers:
     return padded
 
 
-def _window(padded: Numbers, config: cna.Config, row: int, column: int) -> Numbers:
+def _window(padded: Numbers, config: task_cna.Config, row: int, column: int) -> Numbers:
     """What kernel position (row, column) sees, for every output pixel."""
     top, left = row * config.dilation_y, column * config.dilation_x
     rows = _taken(top, config.out_height, config.stride_y)
@@ -74,7 +75,7 @@ def _taken(start: int, count: int, stride: int) -> slice:
     return slice(start, start + (count - 1) * stride + 1, max(stride, 1))
 
 
-def _direct(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: bool) -> Sums:
+def _direct(padded: Numbers, weights: Numbers, config: task_cna.Config, window_sums: bool) -> Sums:
     """Matrix products in double precision: exact for int8 and int16, whose sums stay far below 2^53."""
     pixels = config.out_height * config.out_width
     total = np.zeros((config.kernels, pixels), np.float64)
@@ -93,7 +94,7 @@ def _direct(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: 
     return Sums(found.reshape(shape), _finish(window, config).reshape(shape) if window_sums else None)
 
 
-def _rounded(total: Numbers, padded: Numbers, wide: Numbers, squares: Numbers, config: cna.Config) -> Numbers:
+def _rounded(total: Numbers, padded: Numbers, wide: Numbers, squares: Numbers, config: task_cna.Config) -> Numbers:
     """The exact sums as single numbers: again, and exactly, where the rounding of the doubles could matter.
 
     Products of 16-bit floats are exact in doubles. The sum of n of them, in any order, is off by less than
@@ -112,7 +113,7 @@ def _rounded(total: Numbers, padded: Numbers, wide: Numbers, squares: Numbers, c
     return result
 
 
-def _depthwise(padded: Numbers, weights: Numbers, config: cna.Config, window_sums: bool) -> Sums:
+def _depthwise(padded: Numbers, weights: Numbers, config: task_cna.Config, window_sums: bool) -> Sums:
     """Channel by channel; those without data are 0."""
     total = np.zeros((config.weight_channels, config.out_height, config.out_width), np.float64)
     window = np.zeros_like(total)
@@ -127,5 +128,5 @@ def _depthwise(padded: Numbers, weights: Numbers, config: cna.Config, window_sum
     return Sums(_finish(total, config), _finish(window, config) if window_sums else None)
 
 
-def _finish(total: Numbers, config: cna.Config) -> Numbers:
+def _finish(total: Numbers, config: task_cna.Config) -> Numbers:
     return total.astype(np.float32 if config.is_float else np.int64)

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
-from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.formats import is_float
 
-__all__ = ["ATOM_BYTES", "Numbers", "decode", "element_bytes", "encode", "is_float", "surfaces", "widen"]
+__all__ = ["Numbers", "decode", "encode", "widen"]
 
 Numbers: TypeAlias = npt.NDArray[Any]
 """int64, float32 or float64, as the stage says."""

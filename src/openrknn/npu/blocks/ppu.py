@@ -19,7 +19,7 @@ from openrknn.npu.memory import Bytes, Memory
 from openrknn.task.formats import element_bytes, is_float, surfaces
 from openrknn.task.ppu import Config
 
-__all__ = ["Config", "float_factor", "pool", "run", "run_stream"]
+__all__ = ["float_factor", "pool", "run", "run_stream"]
 
 
 def run(config: Config, memory: Memory) -> None:

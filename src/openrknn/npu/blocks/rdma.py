@@ -20,19 +20,15 @@ from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
 from openrknn.npu.blocks.formats import Numbers, decode, widen
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.task.formats import element_bytes, is_float, surfaces
-from openrknn.task.rdma import Config, Operand, Walk, walk
+from openrknn.task.rdma import Config, Walk
 
 __all__ = [
     "ChannelOperands",
-    "Config",
-    "Operand",
-    "Walk",
     "fetch_channels",
     "fetch_main",
     "fetch_operand",
     "operand_bytes",
     "operand_precision",
-    "walk",
 ]
 
 _KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}

@@ -20,13 +20,15 @@ from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, OperandMode
 from openrknn.nativelib.structures import Chain, ChainFlags
-from openrknn.npu.blocks.dpu import ew, out_cvt
-from openrknn.npu.blocks.dpu.stage import Clamp, Stage
+from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.native import table
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import Task, ignore_unused
 from openrknn.npu.native.reading import ignore, whole
+from openrknn.task import ew
+from openrknn.task import out_cvt as task_out_cvt
+from openrknn.task.stage import Clamp, Stage
 
 _MAGIC = 3 * 2**51
 _EXACT = 2**53
@@ -253,7 +255,7 @@ def _operation(chain: Chain, task: Task, operation: ew.Operation, numbers: _Rang
     return flags
 
 
-def _out(chain: Chain, out: out_cvt.Config, numbers: _Range) -> ChainFlags:
+def _out(chain: Chain, out: task_out_cvt.Config, numbers: _Range) -> ChainFlags:
     ignore(out, "minus_exponent")  # the result is an integer
     if out.rounding is not numerics.Rounding.EVEN or abs(out.offset) > _LARGEST_OFFSET:
         raise _NoChainError
@@ -283,7 +285,7 @@ def _out(chain: Chain, out: out_cvt.Config, numbers: _Range) -> ChainFlags:
     return flags
 
 
-def _table(out: out_cvt.Config, config: ew.Config, numbers: _Range, cache: table.Cache) -> table.Table:
+def _table(out: task_out_cvt.Config, config: ew.Config, numbers: _Range, cache: table.Cache) -> table.Table:
     """EW and the output converter as one table; clamps before it are the ends of the table."""
     operation = config.operation
     if operation is not None and (operation.multiplies or operation.algorithm not in _MONOTONE):

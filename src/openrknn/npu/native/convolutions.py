@@ -12,7 +12,7 @@ from openrknn.isa.enums import ChannelReduction
 from openrknn.nativelib import structures
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.blocks import cna
-from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, decode, element_bytes, is_float, surfaces
+from openrknn.npu.blocks.formats import Numbers, decode
 from openrknn.npu.memory import Bytes
 from openrknn.npu.native import chain
 from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
@@ -20,6 +20,8 @@ from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution
+from openrknn.task import cna as task_cna
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 _INT32 = 2**31
 _LARGEST_KERNEL = 32
@@ -69,7 +71,7 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
     return result
 
 
-def _features(result: structures.Convolution, source: cna.Config, places: Places) -> None:
+def _features(result: structures.Convolution, source: task_cna.Config, places: Places) -> None:
     size = element_bytes(source.precision)
     if source.packed_channels:
         pixel = source.packed_channels * size
@@ -107,7 +109,7 @@ def _features(result: structures.Convolution, source: cna.Config, places: Places
         result.converter = places.keep(_converter(source))
 
 
-def _converter(source: cna.Config) -> npt.NDArray[np.int8]:
+def _converter(source: task_cna.Config) -> npt.NDArray[np.int8]:
     """What each byte becomes, for channels c with c mod 16 = 0 ... 15."""
     values = np.arange(256) if source.is_unsigned else np.arange(256).astype(np.uint8).view(np.int8)
     features = np.broadcast_to(values.astype(np.int64), (LANES, 1, 256))
@@ -138,7 +140,7 @@ def _corrections(step: Convolution, task: Task) -> npt.NDArray[np.int64]:
     return task.bias.cpend[: task.config.channels]
 
 
-def _limit(source: cna.Config, channels: int, corrections: npt.NDArray[np.int64]) -> int:
+def _limit(source: task_cna.Config, channels: int, corrections: npt.NDArray[np.int64]) -> int:
     """The largest magnitude of an accumulator; kernels add in 32 bits."""
     largest = int(np.abs(corrections).max(initial=0))
     taps = source.kernel_height * source.kernel_width * (1 if source.depthwise else channels)
@@ -211,7 +213,7 @@ class Plain(NamedTuple):
     """Of each kernel."""
 
 
-def plain(source: cna.Config, places: Places, channels: int) -> Plain:
+def plain(source: task_cna.Config, places: Places, channels: int) -> Plain:
     """For an output of `channels` channels."""
     corrections = np.zeros(channels, np.int64)
     if not (source.inline_zero_points or source.weight_offset or source.packed_rows):
@@ -236,7 +238,7 @@ def plain(source: cna.Config, places: Places, channels: int) -> Plain:
     return Plain(np.ascontiguousarray(weights.transpose(1, 2, 0)), corrections)
 
 
-def _refuse_mixtures(source: cna.Config) -> None:
+def _refuse_mixtures(source: task_cna.Config) -> None:
     """Each order was seen with one kind of convolution; with another, NumPy says what comes out."""
     if source.is_float:
         raise RefusedError("floating point weights in an order of int8 weights")
@@ -246,14 +248,14 @@ def _refuse_mixtures(source: cna.Config) -> None:
         raise RefusedError("zero points between weights that are not depthwise")
 
 
-def is_fixed(source: cna.Config, places: Places) -> bool:
+def is_fixed(source: task_cna.Config, places: Places) -> bool:
     """Whether the weights never change."""
     if source.compression is None:
         return places.is_fixed(source.weight_address, source.weight_bytes)
     return all(places.is_fixed(stream.address, stream.size) for stream in source.compression.streams)
 
 
-def stored(source: cna.Config, places: Places) -> Bytes:
+def stored(source: task_cna.Config, places: Places) -> Bytes:
     """The bytes of the weights as the kernels find them: in memory, or decompressed once."""
     if source.compression is None:
         return places.read(source.weight_address, source.weight_bytes, "CNA weights")

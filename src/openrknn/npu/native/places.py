@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.nativelib.structures import Cube, Target
-from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import write
-from openrknn.npu.blocks.formats import ATOM_BYTES
 from openrknn.npu.memory import Buffer, Bytes, Memory
 from openrknn.npu.native.reading import RefusedError, ignore
+from openrknn.task import rdma, write
+from openrknn.task.formats import ATOM_BYTES
 
 
 class Span(NamedTuple):

@@ -12,11 +12,16 @@ from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, EwAlgorithm, OperandMode
 from openrknn.nativelib.structures import Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
 from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import ew, lut, out_cvt, pipeline, stage
-from openrknn.npu.blocks.formats import ATOM_BYTES, Numbers, element_bytes, is_float, surfaces
+from openrknn.npu.blocks.dpu import out_cvt, pipeline
+from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.reading import Reading, RefusedError, Way, ignore
+from openrknn.task import dpu as task_dpu
+from openrknn.task import ew, lut, stage
+from openrknn.task import out_cvt as task_out_cvt
+from openrknn.task import rdma as task_rdma
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
@@ -36,8 +41,8 @@ _ALGORITHMS = {
 class Task:
     """A DPU task with its grid and its operands per channel."""
 
-    config: pipeline.Config
-    reader: rdma.Config | None
+    config: task_dpu.Config
+    reader: task_rdma.Config | None
     height: int
     width: int
     bias: ChannelOperands
@@ -60,7 +65,7 @@ class Task:
 
     @classmethod
     def of(
-        cls, config: pipeline.Config, reader: rdma.Config | None, height: int, width: int, places: Places
+        cls, config: task_dpu.Config, reader: task_rdma.Config | None, height: int, width: int, places: Places
     ) -> Task:
         """Read the operands per channel; they must not change later."""
         if reader is not None:
@@ -82,7 +87,7 @@ class Task:
         return replace(self, config=way.view(self.config), reader=way.view(self.reader))
 
 
-def _ignore_unused(reader: rdma.Config, config: pipeline.Config) -> None:
+def _ignore_unused(reader: task_rdma.Config, config: task_dpu.Config) -> None:
     """The grid and the DPU's own precision count, and readers of operands that somebody needs."""
     main = () if config.flying else ("main", "combine", "atom_bytes")
     ignore(reader, "width", "height", "channels", "precision", "proc_precision", "repeat_x", "repeat_y", "repeats")
@@ -123,7 +128,7 @@ def describe(task: Task, places: Places, reading: Reading[Any]) -> Dpu:
     return result
 
 
-def _out(result: Dpu, out: out_cvt.Config, *, is_float: bool) -> None:
+def _out(result: Dpu, out: task_out_cvt.Config, *, is_float: bool) -> None:
     result.scale, result.shift, result.offset = out.scale, out.shift, out.offset
     result.add_first, result.ties_away = out.add_first, int(out.rounding)
     result.factor = float(np.float32(out.scale) * np.float32(2.0**-out.minus_exponent))

@@ -15,10 +15,8 @@ from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, PoolingMethod
 from openrknn.nativelib import structures
 from openrknn.nativelib.structures import StepStructure
-from openrknn.npu.blocks import ppu, rdma
+from openrknn.npu.blocks import ppu
 from openrknn.npu.blocks.dpu import pipeline
-from openrknn.npu.blocks.dpu import write as dpu_write
-from openrknn.npu.blocks.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.npu.native import chain
 from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
 from openrknn.npu.native.convolutions import convolution
@@ -26,6 +24,10 @@ from openrknn.npu.native.places import Places, Span, refuse_overlap
 from openrknn.npu.native.program import HALF_BYTES, Task, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
+from openrknn.task import dpu as task_dpu
+from openrknn.task import rdma
+from openrknn.task import write as task_write
+from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 _INT32 = 2**31
 _COPIED_ATOM = 64
@@ -128,7 +130,7 @@ def _operand_keeps_places(step: Step) -> bool:
     return _written_bytes(step.dpu) == step.reader.operand.bytes_each
 
 
-def _written_bytes(dpu: pipeline.Config) -> int:
+def _written_bytes(dpu: task_dpu.Config) -> int:
     """Bytes of an element in the atoms of the result; 0 where it is packed."""
     if dpu.write.packed_bytes is not None:
         return 0
@@ -282,7 +284,7 @@ def _move(step: Flying, cube: structures.Cube, shape: tuple[int, int, int], plac
     ignore(step.dpu, *_COMPUTES)
     ignore(step.reader, *_OPERANDS)
     result = structures.Move(source=cube, surfaces=count, height=height, width=width)
-    walk: dpu_write.Config = step.dpu.write
+    walk: task_write.Config = step.dpu.write
     if not step.reader.repeats:  # atoms are never packed then
         ignore(walk, *_PACKS, "transposes_atoms")
     if walk.transposed_lanes is not None:

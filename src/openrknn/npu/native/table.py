@@ -18,6 +18,8 @@ import numpy.typing as npt
 from openrknn import numerics
 from openrknn.npu.blocks.dpu import ew, out_cvt
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.task import ew as task_ew
+from openrknn.task import out_cvt as task_out_cvt
 
 _LONGEST = 2**16
 _LARGEST_SHIFT = 15
@@ -46,7 +48,7 @@ Cache: TypeAlias = dict[object, Table]
 """Tables by what they were made from: all tasks of an operator share one."""
 
 
-def build(config: ew.Config, out: out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
+def build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
     """The table for numbers from `low` to `high`."""
     key = (low, high, _values(config), _values(out))
     if key not in cache:
@@ -94,7 +96,7 @@ _KEY_BYTES = 10_000
 _KEPT = _Kept(16 << 20)
 
 
-def _build(config: ew.Config, out: out_cvt.Config, low: int, high: int) -> Table:
+def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int) -> Table:
     _check_ends(config, out, max(abs(low), abs(high)))
 
     def value(numbers: Int64s) -> Int8s:
@@ -170,7 +172,7 @@ def _pieces(value: Callable[[Int64s], Int8s], changes: Int64s, low: int, high: i
     return Table(entries, low, high, shift)
 
 
-def _check_ends(config: ew.Config, out: out_cvt.Config, limit: int) -> None:
+def _check_ends(config: task_ew.Config, out: task_out_cvt.Config, limit: int) -> None:
     """Nothing may overflow 64 bits between the table and its far ends."""
     largest = limit
     if config.table is not None:

@@ -18,9 +18,9 @@ from openrknn.container.parts import Tensor
 from openrknn.errors import RknnError
 from openrknn.npu.accesses import accesses_of
 from openrknn.npu.blocks import rdma
-from openrknn.npu.blocks.dpu import ew
-from openrknn.npu.blocks.formats import is_float
 from openrknn.npu.task import Chained, Convolution, Flying, Step
+from openrknn.task import ew
+from openrknn.task.formats import is_float
 
 _TOLERANCE = 0.05
 """Multipliers have 15 bits; the vendor's converter is never off by more than 0.01 %."""

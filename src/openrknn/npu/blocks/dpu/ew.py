@@ -21,7 +21,7 @@ from openrknn.npu.blocks.dpu.stage import apply_clamp
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.task.ew import Config, Converter, Operation
 
-__all__ = ["Config", "Converter", "Operation", "apply"]
+__all__ = ["apply"]
 
 
 def apply(values: Numbers, config: Config | None, fetch: Callable[[], Numbers]) -> Numbers:

@@ -25,9 +25,9 @@ from openrknn import numerics
 from openrknn.chip.rk3588 import dpu_lut
 from openrknn.errors import UnknownModeError, UnwrittenTableError
 from openrknn.npu.blocks.formats import Numbers
-from openrknn.task.lut import ENTRIES, Config, Piece, Slope
+from openrknn.task.lut import ENTRIES, Config, Slope
 
-__all__ = ["ENTRIES", "Config", "Piece", "Slope", "Tables", "TablesState", "apply"]
+__all__ = ["Tables", "TablesState", "apply"]
 
 
 class TablesState(NamedTuple):

@@ -19,7 +19,7 @@ from openrknn.npu.blocks.formats import Numbers
 from openrknn.task.formats import is_float
 from openrknn.task.out_cvt import Config
 
-__all__ = ["Config", "apply"]
+__all__ = ["apply"]
 
 
 def apply(values: Numbers, config: Config) -> Numbers:

@@ -17,12 +17,12 @@ from openrknn.npu.blocks.dpu.stage import apply_bn, apply_bs
 from openrknn.npu.blocks.formats import Numbers, decode, encode, widen
 from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.memory import Bytes, Memory
-from openrknn.task.dpu import Config, Correction
+from openrknn.task import core as task_core
+from openrknn.task import rdma as task_rdma
+from openrknn.task.dpu import Config
 from openrknn.task.formats import element_bytes, is_float, surfaces
 
 __all__ = [
-    "Config",
-    "Correction",
     "pad_bytes",
     "run_convolution",
     "run_flying",
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def run_convolution(
-    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+    sums: core.Sums, config: Config, truncation: task_core.Config, reader: task_rdma.Config | None, memory: Memory
 ) -> None:
     """From accumulators to memory."""
     if config.reduction & ChannelReduction.ENABLE:
@@ -44,7 +44,7 @@ def run_convolution(
 
 
 def stream_convolution(
-    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+    sums: core.Sums, config: Config, truncation: task_core.Config, reader: task_rdma.Config | None, memory: Memory
 ) -> Bytes:
     """From accumulators to atoms for the PPU, in the order in which the DPU makes them: [k, byte]."""
     atoms = _encoded(_of_sums(sums, config, truncation, reader, memory), config)
@@ -52,7 +52,7 @@ def stream_convolution(
 
 
 def _of_sums(
-    sums: core.Sums, config: Config, truncation: core.Config, reader: rdma.Config | None, memory: Memory
+    sums: core.Sums, config: Config, truncation: task_core.Config, reader: task_rdma.Config | None, memory: Memory
 ) -> Numbers:
     """From accumulators through all stages."""
     values = _fit(sums.accumulators, config.channels)
@@ -67,7 +67,7 @@ def _of_sums(
     return run_stages(core.truncate(values, truncation), config, operands, reader, memory)
 
 
-def run_flying(config: Config, reader: rdma.Config, memory: Memory) -> None:
+def run_flying(config: Config, reader: task_rdma.Config, memory: Memory) -> None:
     """From a tensor in memory to memory."""
     atoms = rdma.fetch_main(reader, memory)
     if config.write.transposed_lanes is not None:
@@ -93,14 +93,16 @@ def _fit(values: Numbers, channels: int) -> Numbers:
     return np.concatenate([values, np.zeros((channels - len(values), *values.shape[1:]), values.dtype)])
 
 
-def _channel_operands(config: Config, reader: rdma.Config | None, memory: Memory, *, norm: bool) -> ChannelOperands:
+def _channel_operands(
+    config: Config, reader: task_rdma.Config | None, memory: Memory, *, norm: bool
+) -> ChannelOperands:
     if reader is None:
         return ChannelOperands()
     return rdma.fetch_channels(reader, config.channels, config.precision, memory, norm=norm)
 
 
 def run_stages(
-    values: Numbers, config: Config, operands: ChannelOperands, reader: rdma.Config | None, memory: Memory
+    values: Numbers, config: Config, operands: ChannelOperands, reader: task_rdma.Config | None, memory: Memory
 ) -> Numbers:
     """BS, BN, EW and the output converter."""
 
@@ -120,7 +122,7 @@ def run_stages(
         return out_cvt.apply(result, config.out)
 
 
-def stream_flying(config: Config, reader: rdma.Config, memory: Memory) -> Bytes:
+def stream_flying(config: Config, reader: task_rdma.Config, memory: Memory) -> Bytes:
     """From a tensor in memory to atoms for the PPU, in the order in which the DPU makes them: [k, byte]."""
     cube = widen(decode(rdma.fetch_main(reader, memory), reader.precision), config.precision)
     values = _fit(cube.transpose(0, 3, 1, 2).reshape(-1, *cube.shape[1:3]), config.channels)
@@ -167,7 +169,7 @@ def pad_bytes(config: Config, precision: Precision, length: int) -> Bytes:
     return np.frombuffer(element * (length // size), np.uint8)
 
 
-def _repeated(atoms: Bytes, reader: rdma.Config) -> Bytes:
+def _repeated(atoms: Bytes, reader: task_rdma.Config) -> Bytes:
     """Nearest upsampling: each atom repeat_x times along the row, each surface repeat_y times as the next atoms."""
     wide = np.repeat(atoms, reader.repeat_x, axis=2)
     return np.repeat(wide, reader.repeat_y, axis=0)
@@ -192,7 +194,7 @@ def _reduce_sums(values: Numbers, config: Config, memory: Memory) -> None:
     memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
 
 
-def _reduce(atoms: Bytes, config: Config, reader: rdma.Config, memory: Memory) -> None:
+def _reduce(atoms: Bytes, config: Config, reader: task_rdma.Config, memory: Memory) -> None:
     """The largest (or smallest) channel of each pixel, packed."""
     values = decode(atoms, reader.precision)
     flat = values.transpose(0, 3, 1, 2).reshape(-1, reader.height * reader.width)[: reader.channels]

@@ -18,9 +18,9 @@ from openrknn import numerics
 from openrknn.errors import UnknownModeError
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
-from openrknn.task.stage import Clamp, Scaling, Stage
+from openrknn.task.stage import Clamp, Stage
 
-__all__ = ["Clamp", "Scaling", "Stage", "apply_bn", "apply_bs", "apply_clamp"]
+__all__ = ["apply_bn", "apply_bs", "apply_clamp"]
 
 
 def apply_clamp(values: Numbers, clamp: Clamp | None) -> Numbers:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from openrknn.npu.memory import Bytes, Memory
-from openrknn.task.write import Config, pitch
+from openrknn.task.write import Config
 
-__all__ = ["Config", "pitch", "place", "place_cube", "place_packed", "transpose_lanes"]
+__all__ = ["place", "place_cube", "place_packed", "transpose_lanes"]
 
 
 def place(stream: Bytes, config: Config, memory: Memory) -> None:
