@@ -18,8 +18,7 @@ from openrknn.task.place import Address, Place
 __all__ = ["encode", "moved"]
 
 _CHIP = CHIPS["rk3562"]
-_ATOM = _CHIP.atom_bytes
-_ENTRY = 64
+_ENTRY_ATOMS = 4
 _PIXEL = 4
 """Numbers of a picture's pixel in the buffer."""
 _LARGEST_GRAINS = 1023
@@ -51,7 +50,7 @@ def _dpu(task: Piped) -> Registers:
     looks_up = table_of(config) is not None and config.flying
     return registers | {
         "DPU.SURF_LEN": {"surf_len": length if is_packed or moves else 0},
-        "DPU.PACKED_RUN": {"run": encode_stages.packed_run(task) or (_ATOM if looks_up or moves else 0)},
+        "DPU.PACKED_RUN": {"run": encode_stages.packed_run(task) or (config.write.atom_bytes * (looks_up or moves))},
         "DPU.BUS": {"low": 2, "from_core": int(not config.flying), "high": 0x444},
     }
 
@@ -59,23 +58,24 @@ def _dpu(task: Piped) -> Registers:
 def _channels_together(task: Piped) -> int:
     """Channels that are written together."""
     element = 1 if task.dpu.out.precision is Precision.INT8 else element_bytes(task.dpu.precision)
-    return _ATOM // element * (2 if task.depthwise else 1)
+    return task.dpu.write.atom_bytes // element * (2 if task.depthwise else 1)
 
 
 def _features(task: Convolution[Address]) -> Registers:
     """CNA and CORE."""
     source, buffer, pad = task.source, task.buffer, encode_stages.pad_bits(task.source)
+    atom = source.atom_bytes
     packed, depthwise, element = source.packed_channels, source.depthwise, element_bytes(source.precision)
     is_int8, is_spread = source.precision is Precision.INT8, (source.spread_y, source.spread_x) != (1, 1)
     row = read = columns = source.width
-    line = source.line_bytes // _ATOM if is_cropped(task) else 4 * source.width
-    surface, rows = source.surface_bytes // _ATOM, source.height - buffer.kept_rows
+    line = source.line_bytes // atom if is_cropped(task) else 4 * source.width
+    surface, rows = source.surface_bytes // atom, source.height - buffer.kept_rows
     entries = stored = buffer.entries
     address = source.feature_address
     if packed:
         stored = row = 4 * entries
-        entries = ceil_div(row * _PIXEL * element, _ENTRY)
-        rows, columns = 1, ceil_div(row * source.height * packed * element, _ATOM)
+        entries = ceil_div(row * _PIXEL * element, _ENTRY_ATOMS * atom)
+        rows, columns = 1, ceil_div(row * source.height * packed * element, atom)
         line = surface = columns
         read = max(1, columns // packed)
     elif buffer.kept_rows:  # the DMA begins behind the rows that are there

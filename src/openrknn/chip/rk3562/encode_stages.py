@@ -56,8 +56,6 @@ _PLUS = 1
 _TABLE_BITS = 14
 _OPERAND_LANES = 5
 _WORD_BYTES = 4
-_WORDS = 4
-"""Of an atom: tasks that repeat atoms see so many channels of 32 bits."""
 
 UNWRITTEN_DDMA = frozenset(
     f"DDMA.{name}" for name in (
@@ -338,7 +336,7 @@ def encode_readers(task: Piped, given: rdma.Config[Address]) -> Registers:
     if isinstance(task, Convolution) and reader.operand is not None:
         registers["DPU_RDMA.RDMA_SURF_NOTCH"] = {"surf_notch_addr": notches(reader, reader.operand.walk)[1]}
     if reader.repeats:
-        registers["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"] = {"channel": _WORDS}
+        registers["DPU_RDMA.RDMA_DATA_CUBE_CHANNEL"] = {"channel": reader.atom_bytes // _WORD_BYTES}
     precision, proc = reader.precision, reader.proc_precision
     if _divides(task):
         precision = proc = Precision.INT16
