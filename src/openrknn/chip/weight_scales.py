@@ -12,17 +12,9 @@ from importlib import import_module
 from typing import NamedTuple
 
 __all__ = [
-    "BN_CONFIG",
-    "BN_IDLE",
-    "BN_TENSOR_SCALE_OFFSET",
-    "BN_TENSOR_SHIFT_OFFSET",
-    "LUT_INFO",
-    "OPERANDS",
-    "OPERAND_USE",
-    "FieldPlace",
-    "WeightScales",
-    "weight_scales",
-]
+    "BN_CONFIG", "BN_IDLE", "BN_TENSOR_SCALE_OFFSET", "BN_TENSOR_SHIFT_OFFSET", "LUT_INFO", "OPERANDS", "OPERAND_USE",
+    "FieldPlace", "WeightScales", "weight_scales",
+]  # fmt: skip
 
 
 class FieldPlace(NamedTuple):

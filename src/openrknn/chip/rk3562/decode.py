@@ -24,14 +24,9 @@ from openrknn.task.formats import element_bytes, surfaces
 from openrknn.task.kinds import BufferUse
 
 __all__ = [
-    "BLOCKS",
-    "configure_core",
-    "configure_dpu",
-    "configure_features",
-    "configure_fetch",
-    "configure_pooling",
+    "BLOCKS", "configure_core", "configure_dpu", "configure_features", "configure_fetch", "configure_pooling",
     "configure_readers",
-]
+]  # fmt: skip
 
 BLOCKS = frozenset({"CNA", "CORE", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""

@@ -17,12 +17,7 @@ from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import element_bytes
 
-__all__ = [
-    "read_core",
-    "read_pooling",
-    "read_readers",
-    "whole_channels",
-]
+__all__ = ["read_core", "read_pooling", "read_readers", "whole_channels"]
 
 _PAD_SIGN = 1 << 18
 

@@ -11,14 +11,7 @@ from openrknn.isa.enums import ArgbInput
 from openrknn.task import cna as task_cna
 from openrknn.task.formats import element_bytes, is_float
 
-__all__ = [
-    "check_rows",
-    "kept_rows",
-    "negated_zero_point",
-    "out_size",
-    "read_converter",
-    "read_convolution",
-]
+__all__ = ["check_rows", "kept_rows", "negated_zero_point", "out_size", "read_converter", "read_convolution"]
 
 _LANES = 4
 _ALL_LANES = 0xFFFF_FFFF

@@ -22,16 +22,9 @@ from openrknn.task.formats import is_float
 from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
-    "arithmetic",
-    "configure_bn",
-    "configure_bs",
-    "configure_correction",
-    "configure_ew",
-    "configure_out",
-    "configure_write",
-    "read_clamp",
-    "with_arithmetic",
-]
+    "arithmetic", "configure_bn", "configure_bs", "configure_correction", "configure_ew", "configure_out",
+    "configure_write", "read_clamp", "with_arithmetic",
+]  # fmt: skip
 
 _NO_MINIMUM, _NO_MAXIMUM = 0x8000_0000, 0x7FFF_FFFF
 

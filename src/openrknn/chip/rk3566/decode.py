@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openrknn import numerics
-from openrknn.chip.compression import read_compression
 from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3566 import registers as regs
 from openrknn.chip.rk3588 import cna, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu
-from openrknn.chip.rk3588.decode import read_pooling
+from openrknn.chip.rk3588.decode import read_convolution, read_pooling
 from openrknn.chip.task_registers import Registers, pad_bits
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
@@ -31,14 +30,9 @@ from openrknn.task.formats import element_bytes, is_float
 from openrknn.task.kinds import BufferUse
 
 __all__ = [
-    "BLOCKS",
-    "configure_core",
-    "configure_dpu",
-    "configure_features",
-    "configure_fetch",
-    "configure_pooling",
+    "BLOCKS", "configure_core", "configure_dpu", "configure_features", "configure_fetch", "configure_pooling",
     "configure_readers",
-]
+]  # fmt: skip
 
 BLOCKS = frozenset({"CNA", "CMAC", "CORE", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""
@@ -51,58 +45,18 @@ _BN = decode_dpu.BN._replace(config=regs.BnCfg)
 
 def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
-    con1, con3 = registers.read(regs.ConvCon1), registers.read(cna.ConvCon3)
-    size0, size1 = registers.read(cna.DataSize0), registers.read(cna.DataSize1)
-    size2, size3 = registers.read(cna.DataSize2), registers.read(cna.DataSize3)
-    weight1, weight2 = registers.read(cna.WeightSize1), registers.read(cna.WeightSize2)
-    pad = registers.read(regs.PadCon0)
+    con1, pad = registers.read(regs.ConvCon1), registers.read(regs.PadCon0)
     line, surface = registers.read(regs.DmaCon1).line_stride, registers.read(regs.DmaCon2).surf_stride
-    registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
     registers.waive(cna.ConvCon2, regs.CbufCon1, regs.DmaCon0, regs.ImageSize)
     registers.waive(cna.FcDataSize0, cna.FcDataSize1)
     registers.waive_unknown(regs.CNA)
-    if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
-        raise ExecutionError("the output pixels are not whole rows", register="DATA_SIZE3")
     precision, weights = con1.in_precision, con1.proc_precision
-    packed = con1.argb_in.channels
-    size, taps = element_bytes(weights), max(weight2.weight_height * weight2.weight_width, 1)
-    return task_cna.Config(
-        feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
-        height=size0.datain_height,
-        width=size0.datain_width,
-        channels=size1.datain_channel,
-        packed_channels=packed,
-        line_bytes=line * _ATOM,
-        surface_bytes=surface * _ATOM,
-        precision=precision,
-        is_unsigned=packed > 0 and precision is Precision.INT8 and not registers.read(regs.CvtCon0).data_sign,
-        converter=_converter(registers, weights),
-        pad_top=pad.pad_top,
-        pad_left=pad.pad_left,
-        pad_bits=pad_bits(pad.pad_value, precision),
-        out_height=size3.dataout_atomics // size2.dataout_width,
-        out_width=size2.dataout_width,
-        weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
-        weight_bytes=registers.read(cna.WeightSize0).weight_bytes,
-        weight_channels=weight1.weight_bytes_per_kernel // (size * taps),
-        weight_precision=weights,
-        kernels=weight2.weight_kernels,
-        kernel_height=weight2.weight_height,
-        kernel_width=weight2.weight_width,
-        stride_x=con3.conv_x_stride,
-        stride_y=con3.conv_y_stride,
-        dilation_x=con3.atrous_x_dilation,
-        dilation_y=con3.atrous_y_dilation,
-        spread_x=con3.deconv_x_stride if con1.deconv else 1,
-        spread_y=con3.deconv_y_stride if con1.deconv else 1,
-        depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
-        atom_bytes=_ATOM,
-        kernel_group=_CHIP.weight_group[0] // size,
-        input_group=_CHIP.weight_group[1] // size,
-        depthwise_group=_CHIP.depthwise_group // size,
-        reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=read_compression(registers.named("CNA"), weights),
-    )
+    return read_convolution(
+        registers, precision, weights, packed=con1.argb_in.channels, pitches=(line * _ATOM, surface * _ATOM),
+        data_sign=registers.read(regs.CvtCon0).data_sign, converter=_converter(registers, weights),
+        pads=(pad.pad_top, pad.pad_left, pad_bits(pad.pad_value, precision)), deconv=con1.deconv,
+        depthwise=con1.conv_mode is ConvMode.DEPTHWISE, input_group=_CHIP.weight_group[1] // element_bytes(weights),
+    )  # fmt: skip
 
 
 def _converter(registers: Registers, precision: Precision) -> task_cna.Converter | None:

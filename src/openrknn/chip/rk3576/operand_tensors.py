@@ -66,49 +66,39 @@ def _operands(registers: Registers, use: int, address: int) -> Operands:
 
 def configure_bs(dpu: NamedRegisters, precision: Precision, table: Operands) -> Stage | None:
     """BS without the correction; None if it is bypassed."""
-    config, choice, mul = dpu.fields("BS_CFG"), dpu.fields("BS_OW_CFG"), dpu.fields("BS_MUL_CFG")
-    clamp = read_clamp(dpu, "BS", precision)
-    if config["bs_bypass"]:
-        return None
-    if not config["bs_alu_bypass"] and config["bs_alu_algo"] != 1:
-        raise UnknownModeError("the adder is on, but its algorithm is unknown", register="BS_CFG")
-    scaling = Scaling(
-        operand=None if choice["bs_mul_src"] else multiplier(table.multiplier, precision),
-        shift=0 if mul["no_shift"] else table.shift,
-        shift_negative=0 if mul["no_shift"] else table.shift_negative,
-        negative_only=bool(mul["bs_mul_prelu"]),
-    )
-    return Stage(
-        adds=not config["bs_alu_bypass"],
-        addend=None if config["bs_alu_src"] else constant(table.addend, precision),
-        subtracts=False,
-        scaling=None if choice["bs_mul_bypass"] else scaling,
-        clamp=clamp,
-        is_float=is_float(precision),
-    )
+    fields = dpu.fields("BS_CFG") | dpu.fields("BS_OW_CFG") | dpu.fields("BS_MUL_CFG")
+    return _stage(dpu, precision, table, {name.removeprefix("bs_"): value for name, value in fields.items()})
 
 
 def configure_bn(dpu: NamedRegisters, precision: Precision, table: Operands) -> Stage | None:
     """BN; None if it is bypassed."""
-    config, clamp = dpu.fields("BN_CFG"), read_clamp(dpu, "BN", precision)
-    if config["bn_bypass"]:
+    fields = {name.removeprefix("bn_"): value for name, value in dpu.fields("BN_CFG").items()}
+    return _stage(dpu, precision, table, fields, is_norm=True)
+
+
+def _stage(
+    dpu: NamedRegisters, precision: Precision, table: Operands, fields: dict[str, int], *, is_norm: bool = False
+) -> Stage | None:
+    name = "BN" if is_norm else "BS"
+    clamp = read_clamp(dpu, name, precision)
+    if fields["bypass"]:
         return None
-    if not config["bn_alu_bypass"] and config["bn_alu_algo"] != AluAlgorithm.ADD:
-        raise UnknownModeError("this form of BN is not implemented", register="BN_CFG")
+    if not fields["alu_bypass"] and fields["alu_algo"] != (AluAlgorithm.ADD if is_norm else 1):
+        raise UnknownModeError("the adder is on, but its algorithm is unknown", register=f"{name}_CFG")
     scaling = Scaling(
-        operand=None if config["bn_mul_src"] else multiplier(table.multiplier, precision),
-        shift=0 if config["no_shift"] else table.shift,
-        shift_negative=0 if config["no_shift"] else table.shift_negative,
-        negative_only=bool(config["bn_mul_prelu"]),
+        operand=None if fields["mul_src"] else multiplier(table.multiplier, precision),
+        shift=0 if fields["no_shift"] else table.shift,
+        shift_negative=0 if fields["no_shift"] else table.shift_negative,
+        negative_only=bool(fields["mul_prelu"]),
     )
     return Stage(
-        adds=not config["bn_alu_bypass"],
-        addend=None if config["bn_alu_src"] else constant(table.addend, precision),
+        adds=not fields["alu_bypass"],
+        addend=None if fields["alu_src"] else constant(table.addend, precision),
         subtracts=False,
-        scaling=None if config["bn_mul_bypass"] else scaling,
+        scaling=None if fields["mul_bypass"] else scaling,
         clamp=clamp,
         is_float=is_float(precision),
-        adds_first=True,
+        adds_first=is_norm,
     )
 
 

@@ -21,17 +21,9 @@ from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 from openrknn.task.kinds import BufferUse
 
 __all__ = [
-    "BLOCKS",
-    "check_pooling",
-    "configure_core",
-    "configure_dpu",
-    "configure_features",
-    "configure_fetch",
-    "configure_pooling",
-    "configure_readers",
-    "read_pooling",
-    "uses_table",
-]
+    "BLOCKS", "check_pooling", "configure_core", "configure_dpu", "configure_features", "configure_fetch",
+    "configure_pooling", "configure_readers", "read_convolution", "read_pooling", "uses_table",
+]  # fmt: skip
 
 BLOCKS = frozenset({"CNA", "CORE", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""
@@ -45,47 +37,60 @@ _REAL_CHANNELS = 64
 
 def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
-    con1 = registers.read(cna.ConvCon1)
-    con2 = registers.read(cna.ConvCon2)
+    con1, con2, pad = registers.read(cna.ConvCon1), registers.read(cna.ConvCon2), registers.read(cna.PadCon0)
+    line, surface = registers.read(cna.DmaCon1).line_stride, registers.read(cna.DmaCon2).surf_stride
+    registers.waive(cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
+    if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
+        raise UnknownModeError("a sequencer that delivers no data is not implemented", register="CONV_CON2")
+    precision, packed = con1.in_precision, con1.argb_in.channels
+    width = registers.read(cna.FcDataSize0).dma_width
+    config = read_convolution(
+        registers, precision, con1.proc_precision, packed=packed,
+        pitches=_pitches(con1, line, surface, width, element_bytes(precision)),
+        data_sign=registers.read(cna.CvtCon0).data_sign, converter=_converter(registers, con1.proc_precision),
+        pads=(pad.pad_top, pad.pad_left, registers.read(cna.PadCon1).pad_value), deconv=con1.deconv,
+        depthwise=con1.conv_mode is ConvMode.DEPTHWISE, input_group=_CHIP.weight_group[1],
+    )  # fmt: skip
+    _check_rows(config, registers.read(cna.CbufCon1).data_entries)
+    return config
+
+
+def read_convolution(
+    registers: Registers, precision: Precision, weights: Precision, *, packed: int, pitches: tuple[int, int],
+    data_sign: bool, converter: task_cna.Converter | None, pads: tuple[int, int, int], deconv: bool, depthwise: bool,
+    input_group: int,
+) -> task_cna.Config:  # fmt: skip
+    """What RK3566's registers say as RK3588's do, with the rest given."""
     con3 = registers.read(cna.ConvCon3)
     size0, size1 = registers.read(cna.DataSize0), registers.read(cna.DataSize1)
     size2, size3 = registers.read(cna.DataSize2), registers.read(cna.DataSize3)
     weight1, weight2 = registers.read(cna.WeightSize1), registers.read(cna.WeightSize2)
-    pad0 = registers.read(cna.PadCon0)
-    dma = registers.read(cna.FcDataSize0)
-    line, surface = registers.read(cna.DmaCon1).line_stride, registers.read(cna.DmaCon2).surf_stride
     registers.expect_zero(cna.FcCon0, cna.FcCon1, cna.FcCon2)
-    registers.waive(cna.DmaCon0, cna.FcDataSize1, cna.SPointer, cna.OperationEnable, cna.ClkGate)
-    if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
-        raise UnknownModeError("a sequencer that delivers no data is not implemented", register="CONV_CON2")
     if size2.dataout_width == 0 or size3.dataout_atomics % size2.dataout_width:
         raise ExecutionError(
             f"{size3.dataout_atomics} output pixels are not whole rows of {size2.dataout_width}", register="DATA_SIZE3"
         )
-    precision, weight_precision = con1.in_precision, con1.proc_precision
-    packed = con1.argb_in.channels
-    line_bytes, surface_bytes = _pitches(con1, line, surface, dma.dma_width, element_bytes(precision))
-    taps = weight2.weight_height * weight2.weight_width
-    config = task_cna.Config(
+    size, taps, chip = element_bytes(weights), weight2.weight_height * weight2.weight_width, registers.chip
+    return task_cna.Config(
         feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
         height=size0.datain_height,
         width=size0.datain_width,
         channels=size1.datain_channel,
         packed_channels=packed,
-        line_bytes=line_bytes,
-        surface_bytes=surface_bytes,
+        line_bytes=pitches[0],
+        surface_bytes=pitches[1],
         precision=precision,
-        is_unsigned=not registers.read(cna.CvtCon0).data_sign and precision is Precision.INT8 and packed > 0,
-        converter=_converter(registers, weight_precision),
-        pad_top=pad0.pad_top,
-        pad_left=pad0.pad_left,
-        pad_bits=registers.read(cna.PadCon1).pad_value,
+        is_unsigned=not data_sign and precision is Precision.INT8 and packed > 0,
+        converter=converter,
+        pad_top=pads[0],
+        pad_left=pads[1],
+        pad_bits=pads[2],
         out_height=size3.dataout_atomics // size2.dataout_width,
         out_width=size2.dataout_width,
         weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
         weight_bytes=registers.read(cna.WeightSize0).weight_bytes,
-        weight_channels=weight1.weight_bytes_per_kernel // (element_bytes(weight_precision) * max(taps, 1)),
-        weight_precision=weight_precision,
+        weight_channels=weight1.weight_bytes_per_kernel // (size * max(taps, 1)),
+        weight_precision=weights,
         kernels=weight2.weight_kernels,
         kernel_height=weight2.weight_height,
         kernel_width=weight2.weight_width,
@@ -93,17 +98,16 @@ def configure_features(registers: Registers) -> task_cna.Config:
         stride_y=con3.conv_y_stride,
         dilation_x=con3.atrous_x_dilation,
         dilation_y=con3.atrous_y_dilation,
-        spread_x=con3.deconv_x_stride if con1.deconv else 1,
-        spread_y=con3.deconv_y_stride if con1.deconv else 1,
-        depthwise=con1.conv_mode is ConvMode.DEPTHWISE,
-        kernel_group=_CHIP.weight_group[0] // element_bytes(weight_precision),
-        input_group=_CHIP.weight_group[1],
-        depthwise_group=_CHIP.depthwise_group // element_bytes(weight_precision),
+        spread_x=con3.deconv_x_stride if deconv else 1,
+        spread_y=con3.deconv_y_stride if deconv else 1,
+        depthwise=depthwise,
+        atom_bytes=chip.atom_bytes,
+        kernel_group=chip.weight_group[0] // size,
+        input_group=input_group,
+        depthwise_group=chip.depthwise_group // size,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=read_compression(registers.named("CNA"), weight_precision),
+        compression=read_compression(registers.named("CNA"), weights),
     )
-    _check_rows(config, registers.read(cna.CbufCon1).data_entries)
-    return config
 
 
 def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, size: int) -> tuple[int, int]:

@@ -28,16 +28,9 @@ from openrknn.task.formats import ATOM_BYTES, is_float
 from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
-    "BN",
-    "BS",
-    "configure_bn",
-    "configure_bs",
-    "configure_ew",
-    "configure_out",
-    "configure_table",
-    "configure_write",
+    "BN", "BS", "configure_bn", "configure_bs", "configure_ew", "configure_out", "configure_table", "configure_write",
     "keeps_fp16",
-]
+]  # fmt: skip
 
 
 class StageRegisters(NamedTuple):

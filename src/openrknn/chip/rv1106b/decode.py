@@ -37,14 +37,9 @@ from openrknn.task.formats import element_bytes
 from openrknn.task.stage import Scaling, Stage
 
 __all__ = [
-    "BLOCKS",
-    "configure_array_pooling",
-    "configure_core",
-    "configure_dpu",
-    "configure_features",
-    "configure_pooling",
+    "BLOCKS", "configure_array_pooling", "configure_core", "configure_dpu", "configure_features", "configure_pooling",
     "configure_readers",
-]
+]  # fmt: skip
 
 BLOCKS = frozenset({"CNA", "DPU"})
 """The blocks that a convolution needs; DPU_RDMA may join them."""
