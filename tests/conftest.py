@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections import Counter
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from openrknn.cachefiles import FileCache
 from tests import limits, quick, sample, times
@@ -17,6 +20,8 @@ from tests.witness.witness import Witness, WitnessMissingError
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+# Numbers that hypothesis finds in our sources, by the content of each file: a fresh clone need not look for them again.
+set_hypothesis_home_dir(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "openrknn-hypothesis")
 # What one test makes, with something replaced perhaps, another must not find. Tests of caches switch them on.
 FileCache.is_on = False
 # Programs inherit ignored signals: in the background of a script those of the tests would not hear Ctrl-C, and go on.
