@@ -18,7 +18,8 @@ from tests import limits, quick, sample, times
 from tests.witness.witness import Witness, WitnessMissingError
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
-settings.register_profile("suite", deadline=None)
+settings.register_profile("suite", deadline=None, max_examples=50)
+settings.register_profile("all", deadline=None, max_examples=100)
 settings.load_profile("suite")
 # Numbers that hypothesis finds in our sources, by the content of each file: a fresh clone need not look for them again.
 set_hypothesis_home_dir(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "openrknn-hypothesis")
@@ -52,7 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    sample.configure(config)
+    if sample.is_all(config):
+        settings.load_profile("all")
 
 
 @pytest.hookimpl(trylast=True)

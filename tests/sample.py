@@ -1,7 +1,8 @@
 """`--all`: every test. Without it, of tests that are marked `sample(n)` every n-th and one of each kind of model.
 
 The mark is for tests of the same thing with many models that cost much in sum: most of what they find, a part of them
-finds. All of them run every night (.github/workflows/nightly.yml). Who names tests or selects them by `-k` gets them.
+finds. Of property-based tests that do not say how many examples they need, half as many are tried. All of that runs
+every night (.github/workflows/nightly.yml). Who names tests or selects them by `-k` gets them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from tests.quick import kind_of
 from tests.times import function_of
 
-__all__ = ["add_option", "choose", "configure"]
+__all__ = ["add_option", "choose", "is_all"]
 
 OPTION = "--all"
 MARK = "sample"
@@ -26,16 +27,17 @@ def add_option(parser: pytest.Parser) -> None:
     parser.addoption(OPTION, action="store_true", help="leave out nothing: takes more than an hour")
 
 
-def configure(config: pytest.Config) -> None:
-    """Before any test is imported."""
+def is_all(config: pytest.Config) -> bool:
+    """Whether nothing is left out; asked before any test is imported, since some look at the variable."""
     if config.getoption(OPTION):
         os.environ[VARIABLE] = "all"
+    return os.environ.get(VARIABLE) in ("all", "whole")
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave those of `items` that are to run."""
     is_named = bool(config.getoption("keyword")) or any("::" in word for word in config.args)
-    if is_named or os.environ.get(VARIABLE) in ("all", "whole"):
+    if is_named or is_all(config):
         return
     counts: dict[str, int] = defaultdict(int)
     seen: set[tuple[str, ...]] = set()

@@ -18,7 +18,8 @@ def item(node: str, model: str = "", every: int = 0) -> Any:
 
 def chosen(items: list[Any], keyword: str = "", args: tuple[str, ...] = ("tests",)) -> list[str]:
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
-    config = SimpleNamespace(getoption={"keyword": keyword}.get, args=list(args), hook=hook)
+    options = {"keyword": keyword, "--all": False}
+    config = SimpleNamespace(getoption=options.__getitem__, args=list(args), hook=hook)
     sample.choose(cast(pytest.Config, config), items)
     return [one.nodeid for one in items]
 
@@ -45,7 +46,8 @@ def test_one_of_each_kind_of_model() -> None:
 def test_what_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(chosen(many(), keyword="some")) == 8
     assert len(chosen(many(), args=("a.py::test_some[4]",))) == 8
-    sample.configure(cast(pytest.Config, SimpleNamespace(getoption=lambda name: False)))
-    assert len(chosen(many())) == 4
     monkeypatch.setenv(sample.VARIABLE, "all")
+    assert len(chosen(many())) == 8
+    monkeypatch.setenv(sample.VARIABLE, "")
+    assert sample.is_all(cast(pytest.Config, SimpleNamespace(getoption=lambda name: name == "--all")))
     assert len(chosen(many())) == 8

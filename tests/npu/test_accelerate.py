@@ -45,7 +45,7 @@ KERNELS = native.available() if native.find() else ()
 pytestmark = pytest.mark.skipif(not KERNELS, reason="no native kernels: not installed, or OPENRKNN_KERNELS=numpy")
 each_set = pytest.mark.parametrize("kernels", KERNELS, ids=lambda kernels: kernels.name.lower())
 slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-many = settings(max_examples=60, deadline=None, suppress_health_check=slow)
+many = settings(max_examples=60 if IS_WHOLE else 25, deadline=None, suppress_health_check=slow)
 
 
 @pytest.fixture(autouse=True)
