@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,7 +16,7 @@ from openrknn.container.model import Model
 from openrknn.container.parts import TASK, Normalization
 from openrknn.container.patch import converter_for, input_values, row_pixels
 from openrknn.container.writer import encode
-from tests.container.places import CORPUS, GOLDENS, chip_of, golden, head, need_corpus
+from tests.container.places import CORPUS, GOLDENS, IS_WHOLE, chip_of, golden, head, need_corpus
 from tests.witness import witness as vendor
 from tests.witness.witness import HARDWARE_VERSIONS, Input, Submit, Type, Witness
 
@@ -130,11 +129,10 @@ def test_each_channel_has_its_own_shift(std: tuple[float, ...], witness: Witness
 
 @pytest.mark.witness
 def test_the_corpus_equals_the_vendors_memory(witness: Witness) -> None:
-    """A tenth of the corpus on each run of the suite; OPENRKNN_WHOLE_CORPUS=1 takes all of it."""
+    """A tenth of the corpus, or all of it with `./test --all`."""
     need_corpus()
     compared = 0
-    step = 1 if os.environ.get("OPENRKNN_WHOLE_CORPUS") else 10
-    for path in witnessed(CORPUS)[::step]:
+    for path in witnessed(CORPUS)[:: 1 if IS_WHOLE else 10]:
         model = openrknn.load(path)
         testimony = witness.run(path, feed(model, "int8"), chip=model.chip.name, timeout=120)
         if testimony.code("rknn_init") == 0 and testimony.submits:

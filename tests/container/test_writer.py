@@ -13,7 +13,7 @@ from openrknn.container.outer import Flavour
 from openrknn.container.parts import Parameters
 from openrknn.container.writer import encode
 from tests.container.old_mini import as_old_mini
-from tests.container.places import GOLDENS, chip_of, golden, head, need_corpus
+from tests.container.places import GOLDENS, chip_of, golden, head, sample_of_corpus
 from tests.witness.witness import HARDWARE_VERSIONS, Witness
 
 FLATBUFFERS = [path for path in GOLDENS if head(path).flavour is Flavour.FLATBUFFER]
@@ -33,12 +33,13 @@ def test_rewritten_goldens_are_equal(path: Path) -> None:
 
 def test_the_rewritten_corpus_is_equal() -> None:
     written = 0
-    for path in need_corpus():
+    paths = sample_of_corpus(4)
+    for path in paths:
         model = openrknn.load(path)
         if model.format_version == 6:
             assert reread(model) == model, path
             written += 1
-    assert written > 190
+    assert written > 0.4 * len(paths)
 
 
 def test_writing_is_deterministic() -> None:
