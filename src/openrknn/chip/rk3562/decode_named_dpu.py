@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from openrknn import numerics
 from openrknn.chip.task_registers import NamedRegisters, constant, multiplier
@@ -22,8 +23,8 @@ from openrknn.task.formats import is_float
 from openrknn.task.stage import Clamp, Scaling, Stage
 
 __all__ = [
-    "arithmetic", "configure_bn", "configure_bs", "configure_correction", "configure_ew", "configure_out",
-    "configure_write", "read_clamp", "with_arithmetic",
+    "Operands", "arithmetic", "configure_bn", "configure_bs", "configure_correction", "configure_ew", "configure_out",
+    "configure_write", "read_clamp", "read_stage", "stage_fields", "with_arithmetic",
 ]  # fmt: skip
 
 _NO_MINIMUM, _NO_MAXIMUM = 0x8000_0000, 0x7FFF_FFFF
@@ -85,58 +86,71 @@ def configure_correction(dpu: NamedRegisters, operand: int) -> Correction | None
     return Correction(None if per_channel else operand)
 
 
+class Operands(NamedTuple):
+    """What is the same for all channels of BS or BN; 0 for a kind that is not there."""
+
+    addend: BitPattern = BitPattern(0)
+    correction: int = 0
+    multiplier: BitPattern = BitPattern(0)
+    shift: int = 0
+    shift_negative: int = 0
+
+
 def configure_bs(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     """BS without the correction; None if it is bypassed."""
-    config, choice = dpu.fields("BS_CFG"), dpu.fields("BS_OW_CFG")
-    addend = constant(BitPattern(dpu("BS_ALU_CFG", "bs_alu_operand")), precision)
-    factor = multiplier(BitPattern(dpu("BS_MUL_CFG", "bs_mul_operand")), precision)
-    clamp = read_clamp(dpu, "BS", precision)
-    scaling = Scaling(
-        operand=None if choice["bs_mul_src"] else factor,
-        shift=config["bs_mul_shift_value"],
-        shift_negative=dpu("BS_OW_OP", "bs_mul_shift_value_neg"),
-        negative_only=bool(dpu("BS_MUL_CFG", "bs_mul_prelu")),
-    )
-    if config["bs_bypass"]:
-        return None
-    if not config["bs_alu_bypass"] and config["bs_alu_algo"] != 1:
-        raise UnknownModeError("the adder is on, but its algorithm is unknown", register="BS_CFG")
-    return Stage(
-        adds=not config["bs_alu_bypass"],
-        addend=None if config["bs_alu_src"] else addend,
-        subtracts=False,
-        scaling=None if choice["bs_mul_bypass"] else scaling,
-        clamp=clamp,
-        is_float=is_float(precision),
-    )
+    fields, negative = stage_fields(dpu, "bs", "BS_CFG", "BS_OW_CFG", "BS_MUL_CFG"), dpu.fields("BS_OW_OP")
+    operands = Operands(
+        BitPattern(dpu("BS_ALU_CFG", "bs_alu_operand")), 0, BitPattern(fields["mul_operand"]),
+        fields["mul_shift_value"], negative["bs_mul_shift_value_neg"],
+    )  # fmt: skip
+    return read_stage(dpu, precision, operands, fields)
 
 
 def configure_bn(dpu: NamedRegisters, precision: Precision) -> Stage | None:
     """BN; None if it is bypassed."""
-    config, mul = dpu.fields("BN_CFG"), dpu.fields("BN_MUL_CFG")
-    addend = constant(BitPattern(dpu("BN_ALU_CFG", "bn_alu_operand")), precision)
-    clamp = read_clamp(dpu, "BN", precision)
-    scaling = Scaling(
-        operand=None if mul["bn_mul_src"] else multiplier(BitPattern(mul["bn_mul_operand"]), precision),
-        shift=mul["bn_mul_shift_value"],
-        shift_negative=dpu("DATA_FORMAT", "bn_mul_shift_value_neg"),
-        negative_only=bool(config["bn_mul_prelu"]),
-    )
-    if config["bn_bypass"]:
-        return None
-    larger = not config["bn_alu_bypass"] and config["bn_alu_algo"] == AluAlgorithm.NONE
-    adds = config["bn_alu_bypass"] or larger or config["bn_alu_algo"] == AluAlgorithm.ADD
-    if mul["bn_truncate_src"] or not adds:
+    fields, negative = stage_fields(dpu, "bn", "BN_CFG", "BN_MUL_CFG"), dpu.fields("DATA_FORMAT")
+    operands = Operands(
+        BitPattern(dpu("BN_ALU_CFG", "bn_alu_operand")), 0, BitPattern(fields["mul_operand"]),
+        fields["mul_shift_value"], negative["bn_mul_shift_value_neg"],
+    )  # fmt: skip
+    if fields["truncate_src"] and not fields["bypass"]:
         raise UnknownModeError("this form of BN is not implemented", register="BN_CFG")
+    larger = not fields["alu_bypass"] and fields["alu_algo"] == AluAlgorithm.NONE
+    return read_stage(dpu, precision, operands, fields, is_norm=True, takes_larger=larger)
+
+
+def stage_fields(dpu: NamedRegisters, prefix: str, *names: str) -> dict[str, int]:
+    """The fields of a stage, whichever registers they are in, without the stage's name."""
+    return {field.removeprefix(f"{prefix}_"): value for name in names for field, value in dpu.fields(name).items()}
+
+
+def read_stage(
+    dpu: NamedRegisters, precision: Precision, operands: Operands, fields: Mapping[str, int], *, is_norm: bool = False,
+    takes_larger: bool = False,
+) -> Stage | None:  # fmt: skip
+    """BS, or BN if `is_norm`; None if it is bypassed."""
+    name = "BN" if is_norm else "BS"
+    clamp = read_clamp(dpu, name, precision)
+    if fields["bypass"]:
+        return None
+    is_known = takes_larger or fields["alu_algo"] == (AluAlgorithm.ADD if is_norm else 1)
+    if not fields["alu_bypass"] and not is_known:
+        raise UnknownModeError("the adder is on, but its algorithm is unknown", register=f"{name}_CFG")
+    scaling = Scaling(
+        operand=None if fields["mul_src"] else multiplier(operands.multiplier, precision),
+        shift=0 if fields.get("no_shift") else operands.shift,
+        shift_negative=0 if fields.get("no_shift") else operands.shift_negative,
+        negative_only=bool(fields["mul_prelu"]),
+    )
     return Stage(
-        adds=not config["bn_alu_bypass"],
-        addend=None if config["bn_alu_src"] else addend,
+        adds=not fields["alu_bypass"],
+        addend=None if fields["alu_src"] else constant(operands.addend, precision),
         subtracts=False,
-        scaling=None if config["bn_mul_bypass"] else scaling,
+        scaling=None if fields["mul_bypass"] else scaling,
         clamp=clamp,
         is_float=is_float(precision),
-        adds_first=True,
-        takes_larger=larger,
+        adds_first=is_norm,
+        takes_larger=takes_larger,
     )
 
 

@@ -11,31 +11,18 @@ of DPU_RDMA point at. A tensor holds the kinds that its register names, one afte
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from openrknn.chip.rk3562.decode_named_dpu import read_clamp
-from openrknn.chip.task_registers import NamedRegisters, Registers, constant, multiplier
+from openrknn.chip.rk3562.decode_named_dpu import Operands, read_stage, stage_fields
+from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.errors import UnknownModeError
 from openrknn.isa import BitPattern, Precision
-from openrknn.isa.enums import AluAlgorithm, OperandKinds
+from openrknn.isa.enums import OperandKinds
 from openrknn.task import lut
-from openrknn.task.formats import is_float
-from openrknn.task.stage import Scaling, Stage
+from openrknn.task.stage import Stage
 
-__all__ = ["Operands", "configure_bn", "configure_bs", "configure_table", "tables_of"]
+__all__ = ["configure_bn", "configure_bs", "configure_table", "tables_of"]
 
 _KIND_BYTES = {OperandKinds.ALU: 32, OperandKinds.CPEND: 16, OperandKinds.MUL: 16, OperandKinds.TRT: 16}
 _LOOKUP = {"mode": 6, "load": 0, "ranges": 2}
-
-
-class Operands(NamedTuple):
-    """What one tensor holds; 0 for a kind that is not there."""
-
-    addend: BitPattern = BitPattern(0)
-    correction: int = 0
-    multiplier: BitPattern = BitPattern(0)
-    shift: int = 0
-    shift_negative: int = 0
 
 
 def tables_of(registers: Registers) -> tuple[Operands, Operands]:
@@ -66,40 +53,12 @@ def _operands(registers: Registers, use: int, address: int) -> Operands:
 
 def configure_bs(dpu: NamedRegisters, precision: Precision, table: Operands) -> Stage | None:
     """BS without the correction; None if it is bypassed."""
-    fields = dpu.fields("BS_CFG") | dpu.fields("BS_OW_CFG") | dpu.fields("BS_MUL_CFG")
-    return _stage(dpu, precision, table, {name.removeprefix("bs_"): value for name, value in fields.items()})
+    return read_stage(dpu, precision, table, stage_fields(dpu, "bs", "BS_CFG", "BS_OW_CFG", "BS_MUL_CFG"))
 
 
 def configure_bn(dpu: NamedRegisters, precision: Precision, table: Operands) -> Stage | None:
     """BN; None if it is bypassed."""
-    fields = {name.removeprefix("bn_"): value for name, value in dpu.fields("BN_CFG").items()}
-    return _stage(dpu, precision, table, fields, is_norm=True)
-
-
-def _stage(
-    dpu: NamedRegisters, precision: Precision, table: Operands, fields: dict[str, int], *, is_norm: bool = False
-) -> Stage | None:
-    name = "BN" if is_norm else "BS"
-    clamp = read_clamp(dpu, name, precision)
-    if fields["bypass"]:
-        return None
-    if not fields["alu_bypass"] and fields["alu_algo"] != (AluAlgorithm.ADD if is_norm else 1):
-        raise UnknownModeError("the adder is on, but its algorithm is unknown", register=f"{name}_CFG")
-    scaling = Scaling(
-        operand=None if fields["mul_src"] else multiplier(table.multiplier, precision),
-        shift=0 if fields["no_shift"] else table.shift,
-        shift_negative=0 if fields["no_shift"] else table.shift_negative,
-        negative_only=bool(fields["mul_prelu"]),
-    )
-    return Stage(
-        adds=not fields["alu_bypass"],
-        addend=None if fields["alu_src"] else constant(table.addend, precision),
-        subtracts=False,
-        scaling=None if fields["mul_bypass"] else scaling,
-        clamp=clamp,
-        is_float=is_float(precision),
-        adds_first=is_norm,
-    )
+    return read_stage(dpu, precision, table, stage_fields(dpu, "bn", "BN_CFG"), is_norm=True)
 
 
 def configure_table(dpu: NamedRegisters, tables: lut.Tables | None) -> lut.Config | None:
