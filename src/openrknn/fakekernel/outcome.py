@@ -24,3 +24,5 @@ class Outcome(NamedTuple):
     timeout; crash: the engine ended; cancelled: the program is gone."""
     notes: tuple[str, ...] = ()
     """What its commands hold that boards are recorded to ignore, if nobody said so before."""
+    address: int | None = None
+    """Of a fault, where it is known."""

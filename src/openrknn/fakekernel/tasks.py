@@ -9,6 +9,7 @@ holds after the last word that it fetches. rocket starts each task by itself.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +22,10 @@ from openrknn.isa.words import AMOUNTS, BASE, TAIL_WORDS, WORD_BYTES, Target, fe
 from openrknn.npu import TaskRef
 from openrknn.uapi import rknpu, rocket
 
-__all__ = ["DPU_DONE", "PPU_DONE", "Chain", "read_chain"]
+__all__ = ["COUNTER", "DPU_DONE", "PPU_DONE", "Chain", "read_chain", "started_at"]
+
+COUNTER = "counter"
+_REGISTERS = struct.Struct("<III")
 
 DPU_DONE = 0x100
 PPU_DONE = 0x400
@@ -42,8 +46,27 @@ class Chain:
 
 
 def read_chain(memory: SharedMemory, chip: Chip, kind: str, first: int, raw: bytes) -> Chain:
-    """The tasks behind descriptors of `kind` ("rknpu" or "rocket"), numbered from `first`."""
+    """The tasks behind descriptors of `kind` ("rknpu" or "rocket") or behind the PC's registers, from `first` on."""
+    if kind == COUNTER:
+        return _started(memory, chip, raw)
     return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw)
+
+
+def started_at(address: int, amounts: int, count: int) -> bytes:
+    """What `read_chain` takes of the kind `COUNTER`: registers of the PC when a driver starts it."""
+    return _REGISTERS.pack(address, amounts, count)
+
+
+def _started(memory: SharedMemory, chip: Chip, raw: bytes) -> Chain:
+    """`count` tasks: each leads to the next, as it does for rknpu; rocket has the PC run one."""
+    address, amounts, count = _REGISTERS.unpack(raw)
+    tasks = [TaskRef(0, address, fetched_commands(amounts, chip), 0)]
+    while len(tasks) < count:
+        link = _link(memory, chip, tasks[-1])
+        if link is None:
+            return Chain(tuple(tasks), 0, f"the commands of task {len(tasks) - 1} do not lead to a next task")
+        tasks.append(TaskRef(len(tasks), link[0], link[1], len(tasks)))
+    return Chain(tuple(tasks), _status(_counter(memory, tasks[-1]).mask, tasks))
 
 
 def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
