@@ -56,7 +56,7 @@ const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
 }
 
 /* The struct that the rules speak of is in the payload itself, at `at`: what the program's memory held a moment ago. */
-static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, size_t at) {
+static void append_arrays(struct payload *payload, const struct array_rule *rules, int count, size_t at, int inner) {
     for (const struct array_rule *rule = rules; rule < rules + count && !payload->failed; rule++) {
         if (rule->out) continue;
         const char *bytes = payload->bytes + at;
@@ -66,6 +66,8 @@ static void append_arrays(struct payload *payload, const struct array_rule *rule
         /* Elements that are too small are the driver's to refuse; there is nothing to look into. */
         int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
         uint64_t total = usable ? elements * stride : 0;
+        /* Inside an element the driver misses what cannot be read, and says what becomes of the element. */
+        if (inner && total && total <= MAX_PAYLOAD && !is_readable(array, total)) usable = 0, total = 0;
         uint32_t length = (uint32_t)total;
         if (total > MAX_PAYLOAD) { payload->failed = -ENOMEM; return; }
         append(payload, &length, sizeof length);
@@ -73,13 +75,13 @@ static void append_arrays(struct payload *payload, const struct array_rule *rule
         append_user(payload, array, length);
         if (!rule->children) continue;
         for (uint64_t element = 0; usable && element < elements && !payload->failed; element++)
-            append_arrays(payload, array_rules + rule->child, rule->children, start + element * stride);
+            append_arrays(payload, array_rules + rule->child, rule->children, start + element * stride, 1);
     }
 }
 
 void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const void *argument, size_t size) {
     append_user(payload, argument, size);
-    if (!payload->failed) append_arrays(payload, array_rules + rule->array, rule->arrays, 0);
+    if (!payload->failed) append_arrays(payload, array_rules + rule->array, rule->arrays, 0, 0);
 }
 
 static size_t room_of(const struct array_rule *rule, const char *bytes) {

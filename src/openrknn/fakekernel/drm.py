@@ -16,18 +16,19 @@ from openrknn.fakekernel.gem import Buffer, Handles
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
 from openrknn.uapi import drm
+from openrknn.uapi.ioctl import WRITE, direction_of
 from openrknn.uapi.tables import Table
 
 __all__ = ["DrmDriver", "Handler", "refuse"]
 
 Handler: TypeAlias = Callable[[OpenFile, dict[str, int], Call], None]
 _CAPABILITIES = {
-    drm.CAP_DUMB_BUFFER: 0,
     drm.CAP_PRIME: drm.PRIME_CAP_IMPORT | drm.PRIME_CAP_EXPORT,
     drm.CAP_TIMESTAMP_MONOTONIC: 1,
     drm.CAP_SYNCOBJ: 0,
+    drm.CAP_SYNCOBJ_TIMELINE: 0,
 }
-_LAST_CAPABILITY = 0x15
+"""What drivers without a display are asked; everything else is EOPNOTSUPP, whether it exists or not."""
 _MUCH_MEMORY = 16 << 20
 
 
@@ -89,8 +90,14 @@ class DrmDriver(ABC):
         number = call.ioctl.number
         if file.node.is_render and number < drm.COMMAND_BASE and number not in drm.RENDER_ALLOWED:
             raise refuse(errno.EACCES, "not on a render node")
+        if not direction_of(call.request) & call.ioctl.direction & WRITE:  # nothing is copied from the program
+            call.values.update(dict.fromkeys(call.values, 0))
         self._handlers[number](file, call.values, call)
         return 0
+
+    def refusal(self, kind: int, number: int) -> int:
+        """The errno for a request that nobody answers."""
+        return errno.EINVAL
 
     def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
         """The buffer that the offset stands for; only from its start, at most all of it."""
@@ -156,9 +163,7 @@ class DrmDriver(ABC):
 
     def _get_cap(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         capability = values["capability"]
-        if not 0 < capability <= _LAST_CAPABILITY:
-            raise refuse(errno.EINVAL, f"no capability {capability}")
-        if capability not in _CAPABILITIES:  # the others are of displays, and this device has none
+        if capability not in _CAPABILITIES:
             raise refuse(errno.EOPNOTSUPP, f"no display, so no capability {capability}")
         values["value"] = _CAPABILITIES[capability]
 

@@ -20,7 +20,7 @@ from openrknn.fakekernel.file import Job, OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.wire import Block, Call, Element
-from openrknn.uapi import rocket, tables
+from openrknn.uapi import drm, rocket, tables
 
 __all__ = ["Rocket"]
 
@@ -40,6 +40,16 @@ class Rocket(DrmDriver):
             rocket.PREP_BO.number: self._prep_bo,
             rocket.FINI_BO.number: self._fini_bo,
         }
+
+    def refusal(self, kind: int, number: int) -> int:
+        """Linux 7.2 on a node for accelerators: requests of displays are known, and each refused for a reason."""
+        if kind != ord(drm.MAGIC):
+            return errno.ENOTTY
+        if number in drm.NEED_MASTER:
+            return errno.EACCES  # files of accelerators have no master
+        if number in drm.DUMB_BUFFERS:
+            return errno.ENOSYS
+        return errno.EOPNOTSUPP if number in drm.OF_DISPLAYS else errno.EINVAL
 
     def open(self, file: OpenFile) -> None:
         """A domain of its own."""
@@ -91,7 +101,7 @@ class Rocket(DrmDriver):
         if not values["task_count"] or values["task_struct_size"] < rocket.TASK.size:
             raise refuse(errno.EINVAL, "no tasks, or task_struct_size is too small")
         raw = _tasks(blocks["tasks"], values["task_count"])
-        read, written = (self._handles_in(file, blocks[name]) for name in ("in_bo_handles", "out_bo_handles"))
+        read, written = (self._handles_in(file, element, name) for name in ("in_bo_handle", "out_bo_handle"))
         if len({id(buffer) for buffer in (*read, *written)}) < len(read) + len(written):
             raise refuse(errno.EALREADY, "a buffer is in the lists twice")
         job = Job(
@@ -110,8 +120,11 @@ class Rocket(DrmDriver):
             last = file.jobs[-1] if file.jobs else None
         return last.cores[0] if last is not None else self.system.scheduler.idlest_core()
 
-    def _handles_in(self, file: OpenFile, block: Block) -> list[Buffer]:
-        return [self.lookup(file, handle) for (handle,) in struct.iter_unpack("<I", block.data)]
+    def _handles_in(self, file: OpenFile, element: Element, name: str) -> list[Buffer]:
+        data = element.blocks[f"{name}s"].data
+        if len(data) < 4 * element.values[f"{name}_count"]:
+            raise refuse(errno.EFAULT, "the handles cannot be read")
+        return [self.lookup(file, handle) for (handle,) in struct.iter_unpack("<I", data)]
 
     def _after(self, job: Job, written: Sequence[Buffer]) -> None:
         with self.system.buffers.lock:

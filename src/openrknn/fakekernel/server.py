@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from openrknn.fakekernel.drm import DrmDriver
 from openrknn.fakekernel.entries import Entry, LiveText
 from openrknn.fakekernel.events import Called, Mapped
 from openrknn.fakekernel.fences import Fence
@@ -171,8 +172,10 @@ class Server:
         file = self._buffer_file(key) if key & BUFFER_KEY else self.files.find(key)
         ioctl = file.driver.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
-            self._system.emit(Called(file, "unknown", code, {}, {}, -errno.EINVAL, 0))
-            return Reply(-errno.EINVAL)
+            driver = file.driver
+            error = driver.refusal(type_of(code), number_of(code)) if isinstance(driver, DrmDriver) else errno.EINVAL
+            self._system.emit(Called(file, "unknown", code, {}, {}, -error, 0))
+            return Reply(-error)
         call = Call(ioctl, code, request.payload, request.descriptor)
         try:
             result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)

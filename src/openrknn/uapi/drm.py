@@ -9,10 +9,10 @@ from openrknn.uapi.ioctl import READ, WRITE, Array, Descriptor, Ioctl
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
-    "CAP_DUMB_BUFFER", "CAP_PRIME", "CAP_SYNCOBJ", "CAP_TIMESTAMP_MONOTONIC", "CLOEXEC", "COMMAND_BASE",
-    "GEM_CLOSE", "GEM_FLINK", "GEM_OPEN", "GET_CAP", "GET_MAGIC", "GET_UNIQUE", "IOCTLS", "MAGIC", "MMAP_BASE",
-    "PRIME_CAP_EXPORT", "PRIME_CAP_IMPORT", "PRIME_FD_TO_HANDLE", "PRIME_HANDLE_TO_FD", "RDWR", "RENDER_ALLOWED",
-    "SET_CLIENT_CAP", "SET_VERSION", "VERSION",
+    "CAP_DUMB_BUFFER", "CAP_PRIME", "CAP_SYNCOBJ", "CAP_SYNCOBJ_TIMELINE", "CAP_TIMESTAMP_MONOTONIC", "CLOEXEC",
+    "COMMAND_BASE", "DUMB_BUFFERS", "GEM_CLOSE", "GEM_FLINK", "GEM_OPEN", "GET_CAP", "GET_MAGIC", "GET_UNIQUE",
+    "IOCTLS", "MAGIC", "MMAP_BASE", "NEED_MASTER", "OF_DISPLAYS", "PRIME_CAP_EXPORT", "PRIME_CAP_IMPORT",
+    "PRIME_FD_TO_HANDLE", "PRIME_HANDLE_TO_FD", "RDWR", "RENDER_ALLOWED", "SET_CLIENT_CAP", "SET_VERSION", "VERSION",
 ]  # fmt: skip
 
 MAGIC = "d"
@@ -25,8 +25,16 @@ CAP_DUMB_BUFFER = 0x1
 CAP_PRIME = 0x5
 CAP_TIMESTAMP_MONOTONIC = 0x6
 CAP_SYNCOBJ = 0x13
+CAP_SYNCOBJ_TIMELINE = 0x14
 PRIME_CAP_IMPORT = 1
 PRIME_CAP_EXPORT = 2
+NEED_MASTER = frozenset({
+    0xA2, 0xA3, 0xA5, 0xA8, 0xA9, 0xAB, 0xB0, 0xB1, 0xB7, 0xBA, 0xBB, 0xBC, 0xC6, 0xC7, 0xC8, 0xC9,
+})  # fmt: skip
+"""Numbers of requests of displays that only the master of a device may make."""
+DUMB_BUFFERS = frozenset({0xB2, 0xB3, 0xB4})
+OF_DISPLAYS = frozenset({*range(0xA0, 0xCE), 0xCF, 0xD0})
+"""All requests of displays, and of sync objects, which are among them."""
 CLOEXEC = 0o2000000
 RDWR = 0o2
 
