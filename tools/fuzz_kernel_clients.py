@@ -18,13 +18,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from openrknn.board import streams
 from openrknn.fakekernel.protocol import KIND_BITS, LENGTH, MAX_PAYLOAD, REQUEST, Op
 from openrknn.uapi import rknpu, rocket
 from openrknn.uapi.ioctl import Ioctl
 from openrknn.uapi.layout import Struct
 from openrknn.uapi.rknpu import JobFlag
 from openrknn.uapi.tables import TABLES
-from tests.fakekernel import board, streams
+from tests.fakekernel import board
 from tests.fakekernel.client import Client, File, block, words
 
 NODES = {

@@ -6,9 +6,9 @@ import mmap
 import time
 from dataclasses import dataclass
 
+from openrknn.board import streams
 from openrknn.uapi import rknpu, rocket
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
-from tests.fakekernel import streams
 from tests.fakekernel.client import Answer, File, block, words
 
 CACHED = MemoryFlag.NON_CONTIGUOUS | MemoryFlag.CACHEABLE

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from openrknn.board import streams
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.drm import DrmDriver
 from openrknn.fakekernel.gem import Buffers
@@ -25,7 +26,6 @@ from openrknn.uapi import dmabuf, drm, rknpu
 from openrknn.uapi.ioctl import Ioctl
 from openrknn.uapi.rknpu import JobFlag, MemoryFlag
 from openrknn.uapi.tables import TABLES
-from tests.fakekernel import streams
 from tests.fakekernel.board import CACHED, Product, allocate, prepare, product, rocket_allocate, rocket_submit, task
 from tests.fakekernel.client import Client, File, RefusedError, refused
 from tests.fakekernel.waiting import wait_until
@@ -228,7 +228,7 @@ def test_a_program_killed_while_its_job_runs() -> None:
 ROCKET_KILLED = """
 import sys
 from pathlib import Path
-from tests.fakekernel import streams
+from openrknn.board import streams
 from tests.fakekernel.board import rocket_allocate, rocket_submit
 from tests.fakekernel.client import Client
 accel = Client(Path(sys.argv[1])).open("/dev/accel/accel0")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from openrknn.board import streams
 from openrknn.chips import chip_named
 from openrknn.fakekernel.programs import Entry, Programs
 from openrknn.fakekernel.shared_memory import SharedMemory
@@ -14,7 +15,6 @@ from openrknn.fakekernel.tasks import Chain, read_chain
 from openrknn.npu import Buffer, TaskRef
 from openrknn.uapi import rknpu
 from tests.container.places import golden
-from tests.fakekernel import streams
 from tests.npu.loaded import load
 
 CHIP = chip_named("rk3588")

@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
+from openrknn.board import streams
 from openrknn.fakekernel.device import Device
 from openrknn.uapi import drm, rocket
-from tests.fakekernel import streams
 from tests.fakekernel.board import Memory, prepare, rocket_allocate, rocket_submit
 from tests.fakekernel.client import Client, File, block, refused
 from tests.fakekernel.waiting import wait_until

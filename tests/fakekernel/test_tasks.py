@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from openrknn.board.streams import tail
 from openrknn.chips import chip_named
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.fakekernel.tasks import DPU_DONE, PPU_DONE, Chain, read_chain
 from openrknn.npu import Buffer
 from openrknn.uapi import rknpu
-from tests.fakekernel.streams import tail
 
 CODE, SECOND = 0x1000_0000, 0x1000_0100
 BODY = [0x1001_0000_0000_4030] * 6

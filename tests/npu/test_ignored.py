@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from openrknn import isa
+from openrknn.board.streams import PRODUCT_MASK, product_body, tail
 from openrknn.chips import chip_named
 from openrknn.errors import ExecutionError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
 from openrknn.isa import Target
 from openrknn.isa.ignored import IGNORED, Kind, ignored_rule
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from tests.container.places import golden
-from tests.fakekernel.streams import PRODUCT_MASK, product_body, tail
 from tests.npu.loaded import load
 
 CODE, A, B, OUT = 0x1000_0000, 0x2000_0000, 0x3000_0000, 0x4000_0000

@@ -185,7 +185,7 @@ def test_the_library_compiles_without_warnings(machine: str, tmp_path: Path) -> 
 SEVERAL = """
 import ctypes, fcntl, mmap, os, sys, time
 from openrknn.uapi import rocket
-from tests.fakekernel import streams
+from openrknn.board import streams
 from tests.fakekernel.client import words
 npu = os.open("/dev/accel/accel0", os.O_RDWR)
 def call(ioctl, **values):

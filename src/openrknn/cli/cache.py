@@ -9,8 +9,9 @@ from openrknn.cli.common.output import Output
 NAME = "cache"
 HELP = "show what is kept for quicker starts, and clear it"
 DESCRIPTION = """Show what openrknn keeps in your cache folder: prepared programs (models that ran once start sooner),
-compiled parts of models, helpers, downloaded packages, mirrored models. All of it can be removed at any time and is
-made again when it is needed. OPENRKNN_CACHE=FOLDER keeps it elsewhere, OPENRKNN_CACHE=off keeps nothing."""
+compiled parts of models, helpers, downloaded packages, mirrored models, files of virtual boards. All of it can be
+removed at any time and is made again when it is needed. OPENRKNN_CACHE=FOLDER keeps it elsewhere, OPENRKNN_CACHE=off
+keeps nothing."""
 EXAMPLES = (
     "openrknn cache                    where it is, and how large",
     "openrknn cache --clear            remove what can be made again without a network",
@@ -24,9 +25,10 @@ _KINDS = {
     "preload": "helpers for exec and spy, compiled here",
     "packages": "downloaded packages with models",
     "models": "mirrors of models from the network (serve)",
+    "board": "kernel, modules and QEMU of virtual boards",
 }
 """Folders of the cache -> what is in them."""
-_FETCHED = ("packages", "models")
+_FETCHED = ("packages", "models", "board")
 """What it takes a network to have again."""
 
 
@@ -34,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument(
         "--clear", metavar="KIND", nargs="?", const=True, choices=[*_KINDS, "all"],
-        help=f"remove {', '.join(_KINDS)} or all (default: all but packages and models)",
+        help=f"remove {', '.join(_KINDS)} or all (default: all but {', '.join(_FETCHED)})",
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ GROUPS = {
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare", "check"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
-    "run and trace programs that use an NPU": ("exec", "library", "device", "spy", "trace", "verify"),
+    "run and trace programs that use an NPU": ("exec", "library", "device", "board", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),
     "the shell": ("cache", "completion"),
 }

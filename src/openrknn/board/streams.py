@@ -1,4 +1,4 @@
-"""Small tasks for the RK3588, and their right answers: a matrix product and an average pool."""
+"""Small tasks for the RK3588 that test drivers, and their right answers: a matrix product and an average pool."""
 
 from __future__ import annotations
 
@@ -85,6 +85,7 @@ def pool_body(source: int, target: int) -> Words:
 
 
 def to_bytes(stream: Words) -> bytes:
+    """As it lies in memory."""
     return np.array(stream, np.uint64).tobytes()
 
 

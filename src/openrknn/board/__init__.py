@@ -1,0 +1,1 @@
+"""A virtual board: real Linux kernels with their NPU drivers, in QEMU, on the software NPU."""

@@ -1,0 +1,134 @@
+"""An address space of the NPU, as the IOMMU's page tables describe it, in one piece of this process's memory.
+
+The pages of a buffer lie anywhere in the memory of the virtual machine. Here they are mapped side by side, so that the
+software NPU sees what the NPU sees, and nothing is copied. Addresses without a page have memory of nobody behind them:
+a program that was decoded before they were unmapped must not end this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.board.guest_memory import PAGE, GuestMemory
+from openrknn.board.iommu import pages_of
+from openrknn.chips import Chip
+from openrknn.errors import DeviceError
+from openrknn.fakekernel.execution import ExecutionSpace
+from openrknn.npu import Buffer
+
+__all__ = ["Domain", "Domains"]
+
+_SPACE_BYTES = 1 << 32
+_GUEST_PAGE = 4096
+_MOST_DOMAINS = 16
+_MAP_FIXED = 0x10
+_MAP_NORESERVE = 0x4000
+_mmap = ctypes.CDLL(None, use_errno=True).mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = (
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+)  # fmt: skip
+_Pages = npt.NDArray[np.int64]
+
+
+class Domain:
+    """The pages that one page directory maps."""
+
+    def __init__(self, chip: Chip) -> None:
+        if PAGE != _GUEST_PAGE:
+            raise DeviceError(f"this machine has pages of {PAGE} bytes; a virtual board needs 4096, as the NPU's IOMMU")
+        self.space = ExecutionSpace(chip, strict=False)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        self._window = np.frombuffer(mmap.mmap(-1, _SPACE_BYTES, flags=flags), np.uint8)
+        self._pages: _Pages = np.empty((0, 2), np.int64)
+        self._runs: dict[tuple[int, int], int] = {}
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def update(self, memory: GuestMemory, directory: int) -> None:
+        """Look at the page tables again, and map what has changed."""
+        pages = pages_of(memory, directory)
+        with self._lock:
+            if np.array_equal(pages, self._pages):
+                return
+            before = dict(self._pages.tolist())
+            now: dict[int, int] = dict(pages.tolist())
+            for first, count in _neighbours(sorted(before.keys() - now.keys())):
+                self._map(first, count, -1, 0)
+            changed = [number for number, place in now.items() if before.get(number) != place]
+            for first, count in _neighbours(changed, now):
+                self._map_guest(memory, first, count, now[first])
+            self._pages = pages
+            self._set_buffers({(first, count) for first, count in _neighbours(pages[:, 0].tolist())})
+
+    def _set_buffers(self, runs: set[tuple[int, int]]) -> None:
+        for run in self._runs.keys() - runs:
+            self.space.remove(self._runs.pop(run))
+        for first, count in sorted(runs - self._runs.keys()):
+            self._last += 1
+            self._runs[first, count] = self._last
+            address, end = first * PAGE, (first + count) * PAGE
+            self.space.add(self._last, Buffer(address, self._window[address:end], f"pages at {address:#x}"))
+
+    def _map_guest(self, memory: GuestMemory, first: int, count: int, address: int) -> None:
+        place = memory.place(address)
+        if place is None or place.left < count * PAGE:
+            self._map(first, count, -1, 0)  # a page table that points nowhere
+        else:
+            self._map(first, count, place.descriptor, place.offset)
+
+    def _map(self, first: int, count: int, descriptor: int, offset: int) -> None:
+        """Pages of a file in the place of what is there; of nobody, without a descriptor."""
+        kind = mmap.MAP_SHARED if descriptor >= 0 else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        where = self._window.ctypes.data + first * PAGE
+        mapped = _mmap(
+            where, count * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, kind | _MAP_FIXED, descriptor, offset
+        )  # fmt: skip
+        if mapped != where:
+            code = ctypes.get_errno()
+            raise DeviceError(f"{count} pages of the virtual board cannot be mapped: {os.strerror(code)}")
+
+
+class Domains:
+    """The domains of a board, by the address of their page directory. The last ones are kept."""
+
+    def __init__(self, chip: Chip, memory: GuestMemory) -> None:
+        self._chip = chip
+        self._memory = memory
+        self._domains: dict[int, Domain] = {}
+        self._lock = threading.Lock()
+
+    def at(self, directory: int) -> Domain:
+        """The domain, as its page tables are now."""
+        with self._lock:
+            domain = self._domains.pop(directory, None) or Domain(self._chip)
+            self._domains[directory] = domain  # the last one used is the last one to go
+            if len(self._domains) > _MOST_DOMAINS:
+                del self._domains[next(iter(self._domains))]
+        domain.update(self._memory, directory)
+        return domain
+
+    def reset(self) -> None:
+        """Registers and tables of the cores are empty."""
+        with self._lock:
+            for domain in self._domains.values():
+                domain.space.reset()
+
+
+def _neighbours(numbers: list[int], places: dict[int, int] | None = None) -> list[tuple[int, int]]:
+    """First and count of consecutive numbers in ascending order; with `places`, those have to follow each other too."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs:
+            first, count = runs[-1]
+            if number == first + count and (places is None or places[number] == places[first] + count * PAGE):
+                runs[-1] = first, count + 1
+                continue
+        runs.append((number, 1))
+    return runs

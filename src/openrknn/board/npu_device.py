@@ -1,0 +1,230 @@
+"""One core of the NPU as a device: registers of its PC, its IOMMU, its reset, and one interrupt line.
+
+What tasks compute is the software NPU's business, and what an address space is the IOMMU's; the code that follows
+tasks and runs them is the emulated kernel's. Here is only what a driver reads and writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from openrknn.board.domain import Domains
+from openrknn.board.guest_memory import GuestMemory
+from openrknn.board.iommu import BANK_BYTES, Bank
+from openrknn.board.pci import CONFIG_SIZE, ConfigSpace
+from openrknn.board.vfio_user import CONFIG_REGION
+from openrknn.chips import Chip
+from openrknn.fakekernel.execution import run_lists
+from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.tasks import COUNTER, started_at
+
+__all__ = ["BAR_BYTES", "RESET_OFFSET", "NpuCore", "Register", "Shared", "bank_offsets"]
+
+LOG = logging.getLogger(__name__)
+BAR_BYTES = 0x20000
+RESET_OFFSET = 0x10000
+"""Behind the 64 KiB of the core: one register, a bit for each of its two resets."""
+_VERSION = 0x46495245
+_BANKS = {0: (0x9000, 0xA000)}
+_ONE_BANK = (0xA000,)
+_TASK_NUMBER_MASK = 0xFFF
+_BASE_MASK = 0xFFFF_FFF0
+
+
+class Register(IntEnum):
+    """Of the PC."""
+
+    VERSION = 0x00
+    VERSION_NUM = 0x04
+    OPERATION_ENABLE = 0x08
+    BASE_ADDRESS = 0x10
+    REGISTER_AMOUNTS = 0x14
+    INTERRUPT_MASK = 0x20
+    INTERRUPT_CLEAR = 0x24
+    INTERRUPT_STATUS = 0x28
+    INTERRUPT_RAW_STATUS = 0x2C
+    TASK_CON = 0x30
+    TASK_DMA_BASE_ADDR = 0x34
+    TASK_STATUS = 0x3C
+
+
+def bank_offsets(core: int) -> tuple[int, ...]:
+    """Where in the core's 64 KiB its IOMMU has registers."""
+    return _BANKS.get(core, _ONE_BANK)
+
+
+@dataclass
+class Shared:
+    """What the cores of one board have in common."""
+
+    chip: Chip
+    memory: GuestMemory = field(default_factory=GuestMemory)
+    waits: bool = True
+    """Whether a job is done when the write that starts it returns: then the guest's time stands still meanwhile."""
+    on_job: Callable[[int, Outcome], None] = lambda core, outcome: None
+
+    def __post_init__(self) -> None:
+        self.domains = Domains(self.chip, self.memory)
+
+
+class NpuCore:
+    """A PCI device whose BAR holds the registers of one core."""
+
+    def __init__(self, number: int, shared: Shared) -> None:
+        self._number = number
+        self._shared = shared
+        self._config = ConfigSpace(BAR_BYTES)
+        self._banks = {offset: Bank() for offset in bank_offsets(number)}
+        self._registers: dict[int, int] = {}
+        self._raw = 0
+        self._tasks_done = 0
+        self._resets = 0
+        self._job: threading.Thread | None = None
+        self._interrupt: int | None = None
+        self._is_masked = False
+        self._lock = threading.RLock()
+        self.region_sizes = {0: BAR_BYTES, CONFIG_REGION: CONFIG_SIZE}
+
+    def read(self, region: int, offset: int, size: int) -> bytes:
+        """Registers have 32 bits."""
+        if region == CONFIG_REGION:
+            return self._config.read(offset, size)
+        with self._lock:
+            value = self._read(offset & ~3) >> 8 * (offset & 3)
+        return (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+
+    def write(self, region: int, offset: int, data: bytes) -> None:
+        """A start may run the job before it returns."""
+        if region == CONFIG_REGION:
+            self._config.write(offset, data)
+            return
+        if len(data) != 4 or offset & 3:
+            LOG.warning("core %d: a write of %d bytes at %#x is ignored", self._number, len(data), offset)
+            return
+        self._write(offset, int.from_bytes(data, "little"))
+        with self._lock:
+            self._signal()
+
+    def map_memory(self, address: int, size: int, descriptor: int, offset: int) -> None:
+        self._shared.memory.add(address, size, descriptor, offset)
+
+    def unmap_memory(self, address: int, size: int) -> None:
+        self._shared.memory.remove(address)
+
+    def set_interrupt(self, descriptor: int | None) -> None:
+        with self._lock:
+            if self._interrupt is not None:
+                os.close(self._interrupt)
+            self._interrupt, self._is_masked = descriptor, False
+            self._signal()
+
+    def unmask_interrupt(self) -> None:
+        with self._lock:
+            self._is_masked = False
+            self._signal()
+
+    def reset(self) -> None:
+        """Registers as after power-on. A job that runs is waited for: its memory may go to others afterwards."""
+        self._end_job()
+        with self._lock:
+            self._registers.clear()
+            self._raw = self._tasks_done = 0
+            for bank in self._banks.values():
+                bank.reset()
+        self._shared.domains.reset()
+
+    def _read(self, offset: int) -> int:
+        for start, bank in self._banks.items():
+            if start <= offset < start + BANK_BYTES:
+                return bank.read(offset - start)
+        if offset == RESET_OFFSET:
+            return self._resets
+        if offset == Register.VERSION:
+            return _VERSION
+        if offset == Register.INTERRUPT_STATUS:
+            return self._raw & self._registers.get(Register.INTERRUPT_MASK, 0)
+        if offset == Register.INTERRUPT_RAW_STATUS:
+            return self._raw
+        if offset == Register.TASK_STATUS:
+            return self._tasks_done
+        return self._registers.get(offset, 0)
+
+    def _write(self, offset: int, value: int) -> None:
+        for start, bank in self._banks.items():
+            if start <= offset < start + BANK_BYTES:
+                with self._lock:
+                    bank.write(offset - start, value)
+                return
+        if offset == RESET_OFFSET:
+            is_asserted = value & ~self._resets
+            self._resets = value
+            if is_asserted:
+                self._reset_core()
+        elif offset == Register.OPERATION_ENABLE:
+            self._registers[offset] = value
+            if value & 1:
+                self._start()
+        elif offset == Register.INTERRUPT_CLEAR:
+            with self._lock:
+                self._raw &= ~value
+        else:
+            with self._lock:
+                self._registers[offset] = value
+
+    def _reset_core(self) -> None:
+        """The resets of the core leave its IOMMU alone: that has a reset command of its own."""
+        self._end_job()
+        with self._lock:
+            self._registers.clear()
+            self._raw = self._tasks_done = 0
+
+    def _end_job(self) -> None:
+        if self._job is not None:
+            self._job.join()
+            self._job = None
+
+    def _start(self) -> None:
+        """Fetch and run tasks from what the registers say now."""
+        if self._job is not None and self._job.is_alive():
+            LOG.warning("core %d: a start while a job runs is ignored", self._number)
+            return
+        registers = self._registers
+        count = registers.get(Register.TASK_CON, 0) & _TASK_NUMBER_MASK
+        first = registers.get(Register.BASE_ADDRESS, 0) & _BASE_MASK
+        amounts = registers.get(Register.REGISTER_AMOUNTS, 0)
+        base = registers.get(Register.TASK_DMA_BASE_ADDR, 0) & _BASE_MASK
+        if self._shared.waits:
+            self._run(started_at(first, amounts, count), base)
+            return
+        self._job = threading.Thread(target=self._run, args=(started_at(first, amounts, count), base), daemon=True)
+        self._job.start()
+
+    def _run(self, start: bytes, base: int) -> None:
+        bank = next(iter(self._banks.values()))
+        if not bank.is_paging:
+            LOG.warning("core %d: a job was started while its IOMMU was off; it never ends", self._number)
+            return
+        domain = self._shared.domains.at(bank.directory)
+        outcome = run_lists(domain.space.at(base), COUNTER, {self._number: (0, start)})
+        with self._lock:
+            self._tasks_done = outcome.tasks
+            if outcome.problem == "fault":
+                bank.fault((outcome.address or 0) + base, is_write=False)
+            self._raw |= outcome.status.get(self._number, 0)
+            self._signal()
+        if outcome.problem:
+            LOG.warning("core %d: %s; the job never ends", self._number, outcome.error)
+        self._shared.on_job(self._number, outcome)
+
+    def _signal(self) -> None:
+        """The line is a level: who unmasks it while it is still asked for hears of it again."""
+        asked = self._raw & self._registers.get(Register.INTERRUPT_MASK, 0)
+        asked = bool(asked) or any(bank.wants_interrupt for bank in self._banks.values())
+        if asked and not self._is_masked and self._interrupt is not None:
+            self._is_masked = True
+            os.write(self._interrupt, (1).to_bytes(8, "little"))

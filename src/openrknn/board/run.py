@@ -1,0 +1,187 @@
+"""A virtual board: the cores of an NPU served to a QEMU that boots a real kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from openrknn.board.device_tree import parse_tree
+from openrknn.board.files import BoardFiles
+from openrknn.board.guest import EXIT_LINE, Guest, archive_of
+from openrknn.board.nodes import add_nodes, slot_of
+from openrknn.board.npu_device import NpuCore, Shared
+from openrknn.board.qemu import Machine, Qemu, device_option, device_tree_of
+from openrknn.board.vfio_user import DeviceServer
+from openrknn.chips import chip_named
+from openrknn.errors import DeviceError
+from openrknn.fakekernel.outcome import Outcome
+
+__all__ = ["Board", "Result"]
+
+_CHIP = "rk3588"
+_EXIT = re.compile(re.escape(EXIT_LINE) + r"(\d+)")
+_LOG_LINES = 12
+_COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1"
+
+
+@dataclass
+class Result:
+    """What happened."""
+
+    code: int
+    """The program's exit code."""
+    seconds: float
+    jobs: int = 0
+    """Times that a driver started the NPU: one task of rocket, one job of rknpu."""
+    failed: int = 0
+    log: str = ""
+    """The kernel's."""
+    problems: list[str] = field(default_factory=list)
+    """Why jobs failed, as the NPU sees it."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board that can be started."""
+
+    driver: str
+    """The kernel's driver: "rocket" or "rknpu"."""
+    files: BoardFiles
+    qemu: Qemu
+    machine: Machine = field(default_factory=Machine)
+    cores: int = 3
+    root: Path | None = None
+    """Folder with an arm64 system, which the guest sees as its own; it cannot change it."""
+    share: Path | None = None
+    """Folder that guest and host can write: /share in the guest."""
+
+    def run(
+        self,
+        command: Sequence[str],
+        modules: Sequence[Path],
+        *,
+        texts: dict[str, bytes] | None = None,
+        is_interactive: bool = False,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        log: Path | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Result, bytes]:
+        """Boot, run a program, and power off. What the program writes is returned if `stdout` is a pipe."""
+        guest = Guest(
+            command, modules, self.cores, self.root is not None, self.share is not None, is_interactive, texts or {}
+        )
+        with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
+            folder = Path(name)
+            log = log or folder / "kernel.log"
+            (folder / "initramfs").write_bytes(archive_of(guest, self.files))
+            tree = parse_tree(device_tree_of(self.qemu, self.machine, folder / "virt.dtb"))
+            add_nodes(tree, self.driver, self.cores)
+            (folder / "board.dtb").write_bytes(tree.to_bytes())
+            counted = _Counted()
+            shared = Shared(chip_named(_CHIP), waits=not self.machine.is_real_time, on_job=counted.add)
+            started = time.monotonic()
+            with _served(folder, shared, self.cores):
+                done = self._start_qemu(folder, log, stdin, stdout, timeout)
+            seconds = time.monotonic() - started
+            text = log.read_text(errors="replace") if log.exists() else ""
+            found = _EXIT.search(text)
+            if found is None:
+                raise DeviceError(_why(done, text, timeout))
+            counts = (counted.jobs, counted.failed, text, counted.problems)
+            return Result(int(found[1]), seconds, *counts), done.stdout or b""
+
+    def _start_qemu(
+        self, folder: Path, log: Path, stdin: int | None, stdout: int | None, timeout: float | None
+    ) -> subprocess.CompletedProcess[bytes]:
+        command = [
+            *self.qemu.command, *self.machine.options(), "-nodefaults", "-display", "none", "-no-reboot",
+            "-serial", f"file:{log}", "-chardev", "stdio,id=program,signal=off",
+            "-device", "virtio-serial-pci,addr=8", "-device", "virtconsole,chardev=program",
+            "-kernel", str(self.files.kernel), "-initrd", str(folder / "initramfs"), "-dtb", str(folder / "board.dtb"),
+            "-append", _COMMAND_LINE,
+            *(option for core in range(self.cores) for option in device_option(_socket(folder, core), slot_of(core))),
+            *_shared_folder("root", self.root, 12, can_write=False), *_shared_folder("share", self.share, 16),
+        ]  # fmt: skip
+        process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            return subprocess.CompletedProcess(command, -1, output, errors)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+class _Counted:
+    """Jobs of all cores."""
+
+    def __init__(self) -> None:
+        self.jobs = self.failed = 0
+        self.problems: list[str] = []
+        self._lock = threading.Lock()
+
+    def add(self, core: int, outcome: Outcome) -> None:
+        with self._lock:
+            self.jobs += 1
+            if outcome.problem:
+                self.failed += 1
+                self.problems.append(f"core {core}: {outcome.error}")
+
+
+@contextlib.contextmanager
+def _served(folder: Path, shared: Shared, cores: int) -> Iterator[None]:
+    """Sockets for the cores, each with a thread that serves it."""
+    with contextlib.ExitStack() as stack:
+        for core in range(cores):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(_socket(folder, core)))
+            listener.listen(1)
+            thread = threading.Thread(target=_serve, args=(listener, NpuCore(core, shared)), daemon=True)
+            thread.start()
+        yield
+
+
+def _serve(listener: socket.socket, core: NpuCore) -> None:
+    with contextlib.suppress(OSError):  # the listener is closed when QEMU has ended, or never connected
+        connection, _ = listener.accept()
+        DeviceServer(connection, core).serve()
+
+
+def _socket(folder: Path, core: int) -> Path:
+    return folder / f"core{core}"
+
+
+def _shared_folder(tag: str, folder: Path | None, slot: int, *, can_write: bool = True) -> list[str]:
+    if folder is None:
+        return []
+    mode = "" if can_write else ",readonly=on"
+    return [
+        "-fsdev", f"local,id={tag},path={folder},security_model=none,multidevs=remap{mode}",
+        "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag},addr={slot:x}",
+    ]  # fmt: skip
+
+
+def _why(done: subprocess.CompletedProcess[bytes], log: str, timeout: float | None) -> str:
+    """What to say if the guest did not end by itself."""
+    said = done.stderr.decode(errors="replace").strip()
+    if done.returncode == -1:
+        what = f"the virtual board was stopped after {timeout:g} s" if timeout else "the virtual board was stopped"
+    elif said:
+        what = f"QEMU ended ({done.returncode}): {said}"
+    else:
+        what = "the virtual board ended before the program did"
+    last = "\n  ".join(log.strip().splitlines()[-_LOG_LINES:])
+    return f"{what}; the end of its kernel's log:\n  {last}" if last else what

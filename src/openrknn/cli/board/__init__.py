@@ -1,0 +1,166 @@
+"""`openrknn board`: a virtual board with a real kernel, whose NPU is the software NPU."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn.cli.board.words import Words
+from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import TEXT, OutputFile
+
+if TYPE_CHECKING:
+    from openrknn.board.run import Board, Result
+
+NAME = "board"
+HELP = "boot a real kernel with a real NPU driver on the software NPU"
+DESCRIPTION = """Boot a real Linux kernel in QEMU, give it an RK3588's NPU whose work the software NPU does, load the
+kernel's own driver (mainline's `rocket`, or the vendor's `rknpu` from a file of yours), and run an AArch64 program on
+it. The program is a file that needs no libraries, or with --root one of an arm64 system. `setup` makes what this needs,
+once, from Debian's packages: a kernel, the modules, a shell, and QEMU where this system has none that is new enough."""
+EXAMPLES = (
+    "openrknn board setup",
+    "openrknn board run -- ./raw_rocket_matmul",
+    "openrknn board run --root arm64-root -- /usr/bin/python3 test.py",
+    "openrknn board run --kernel rknpu --module rknpu.ko -- ./raw_rknpu_matmul",
+    "openrknn board run --module my/rocket.ko --log kernel.log -- ./test_my_patch",
+    "openrknn board shell --root arm64-root",
+    "openrknn board test",
+)
+_ACTIONS = ("setup", "run", "shell", "test")
+_MODULE = "rocket"
+_MOST_CORES = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("--kernel", choices=("rocket", "rknpu"), default=_MODULE, help="driver (default: rocket)")
+    parser.add_argument("--module", metavar="FILE", help="the driver's module (default: setup's rocket.ko)")
+    parser.add_argument("--cores", type=int, default=_MOST_CORES, metavar="N", help="cores of the NPU (default: 3)")
+    parser.add_argument("--memory", type=int, default=1024, metavar="MB", help="the guest's memory (default: 1024)")
+    parser.add_argument(
+        "--real-time", action="store_true",
+        help="let the guest's clock go on while the NPU computes (default: it counts instructions, and runs repeat)",
+    )  # fmt: skip
+    parser.add_argument("--root", metavar="FOLDER", help="an arm64 system for the guest, which cannot change it")
+    parser.add_argument("--share", metavar="FOLDER", help="a folder that the guest can write: its /share")
+    parser.add_argument("--log", metavar="FILE", action=OutputFile, kind=TEXT, help="where to write the kernel's log")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="stop the board after this time")
+    parser.add_argument("--files", metavar="FOLDER", help="the files of `setup` (default: in the cache)")
+    parser.add_argument("--mirror", metavar="URL", help="setup: Debian's mirror (default: the one of apt here)")
+    parser.add_argument("--keep", action="store_true", help="setup: keep what is needed only to make the files")
+    parser.add_argument(
+        "words", metavar="ACTION", action=Words, actions=_ACTIONS,
+        help="setup, run, shell or test; for run, the program and its arguments after --",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """Do what was asked for."""
+    if arguments.action == "setup":
+        return _set_up(arguments, output)
+    if arguments.action == "test":
+        return _test(arguments, output)
+    return _run(arguments, output)
+
+
+def _set_up(arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.board.debian import system_mirror
+    from openrknn.board.setup import set_up
+    from openrknn.folders import cache_folder
+
+    folder = Path(arguments.files) if arguments.files else cache_folder("board", may_be_off=False)
+    mirror = arguments.mirror or system_mirror()
+    if folder is None:
+        raise CommandError("there is no cache folder; name a folder with --files")
+    if not mirror:
+        raise CommandError("this system's apt has no mirror of Debian; name one with --mirror URL")
+    set_up(folder.absolute(), mirror, output.line, keep=arguments.keep)
+    output.line(f"ready: {folder}")
+    return 0
+
+
+def _run(arguments: argparse.Namespace, output: Output) -> int:
+    words = arguments.program
+    if arguments.action == "run" and not words:
+        raise CommandError("name the program to run: openrknn board run -- PROGRAM ARGS...")
+    board, modules = _board(arguments)
+    log = Path(arguments.log) if arguments.log else None
+    result, _ = board.run(
+        words, modules, is_interactive=arguments.action == "shell", log=log, timeout=arguments.timeout
+    )
+    _summarize(result, arguments)
+    return result.code
+
+
+def _test(arguments: argparse.Namespace, output: Output) -> int:
+    """The cases of `rocket` on the emulated kernel and on the real one."""
+    from openrknn.board.conformance import KNOWN, compare, emulated_answers, real_answers
+
+    if arguments.kernel != _MODULE:
+        raise CommandError(f"there are cases for {_MODULE} only; run programs of your own with `openrknn board run`")
+    board, modules = _board(arguments)
+    log = Path(arguments.log) if arguments.log else None
+    real, result = real_answers(board, modules, log, arguments.timeout)
+    found = compare(emulated_answers(), real)
+    if output.is_json:
+        differences = [{"case": one.case, "emulated": one.emulated, "real": one.real} for one in found.differences]
+        output.data({"cases": found.cases, "differences": differences, "known": found.known, "starts": result.jobs})
+    else:
+        for one in found.differences:
+            output.line(one.case)
+            output.line(f"  emulated: {', '.join(one.emulated)}")
+            output.line(f"  real:     {', '.join(one.real)}")
+        for case in found.known:
+            output.line(f"{case}: differs, as known: {KNOWN[case]}")
+        counts = f"{found.cases} cases, {len(found.differences)} differ, {len(found.known)} differ as known"
+        output.line(f"{counts}; {result.jobs} starts of the NPU, {result.seconds:.1f} s")
+    return int(bool(found.differences))
+
+
+def _board(arguments: argparse.Namespace) -> tuple[Board, list[Path]]:
+    from openrknn.board.files import find_files
+    from openrknn.board.qemu import Machine, find_qemu
+    from openrknn.board.run import Board
+
+    if not 1 <= arguments.cores <= _MOST_CORES:
+        raise CommandError(f"--cores {arguments.cores}: an RK3588 has 1 to {_MOST_CORES}")
+    if arguments.kernel != _MODULE and arguments.module is None:
+        raise CommandError("the vendor's driver is no part of any distribution: name its file with --module rknpu.ko")
+    folders = {name: _folder(getattr(arguments, name, None), f"--{name}") for name in ("root", "share")}
+    files = find_files(Path(arguments.files) if arguments.files else None)
+    module = Path(arguments.module) if arguments.module else files.modules.get(_MODULE)
+    if module is None or not module.is_file():
+        raise CommandError(f"{module or files.folder}: no such module; `openrknn board setup` makes {_MODULE}.ko")
+    machine = Machine(arguments.memory, arguments.real_time)
+    board = Board(
+        arguments.kernel, files, find_qemu(files.folder / "qemu"), machine, arguments.cores, folders["root"],
+        folders["share"],
+    )  # fmt: skip
+    return board, [module]
+
+
+def _folder(name: str | None, option: str) -> Path | None:
+    if name is None:
+        return None
+    if not Path(name).is_dir():
+        raise CommandError(f"{option} {name}: no such folder")
+    return Path(name).absolute()
+
+
+def _summarize(result: Result, arguments: argparse.Namespace) -> None:
+    """To standard error: standard output is the program's."""
+    if arguments.json:
+        import json
+
+        numbers = {"code": result.code, "seconds": result.seconds, "starts": result.jobs, "failed": result.failed}
+        json.dump({**numbers, "problems": result.problems}, sys.stderr)
+        sys.stderr.write("\n")
+    elif not arguments.quiet:
+        failed = f", {result.failed} of them failed" if result.failed else ""
+        for problem in result.problems:
+            Output.complain(problem)
+        counts = f"{result.jobs} starts of the NPU{failed}, {result.seconds:.1f} s"
+        Output.complain(f"virtual RK3588, driver {arguments.kernel}: {counts}")
