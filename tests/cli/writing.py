@@ -27,10 +27,10 @@ NOT_WRITTEN = frozenset({
     "--root", "--run-timeout", "--runs", "--seconds", "--seed", "--self-test", "--shapes", "--shared-memory",
     "--shares", "--software", "--software-chip", "--sort", "--source", "--speaker", "--std", "--strategy",
     "--taint-effect", "--target", "--task", "--threads", "--threshold", "--timeout", "--tls-cert", "--tls-client-ca",
-    "--tls-key", "--token-file", "--top", "--uninstall", "--vad", "--values", "--verify-with", "--versions",
-    "--voice", "--voice-streams", "--wake", "--warmup", "--weights", "--words", "--workers", "--wyoming", "action",
+    "--tls-key", "--token-file", "--top", "--uninstall", "--vad", "--verify-with", "--versions",
+    "--voice", "--voice-streams", "--wake", "--warmup", "--weights", "--workers", "--wyoming", "action",
     "audio", "file", "files", "first", "model", "models", "name", "onnx", "other", "program", "second", "shell",
-    "sources", "text", "what",
+    "sources", "text", "what", "--line",
 })
 # fmt: on
 """Options and arguments that take a value and write nothing. --kubelet-dir is the kubelet's: our socket in it has a
