@@ -13,8 +13,6 @@ from openrknn.compiler.quantise.statistics import Statistics
 from openrknn.compiler.result import Compiled
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["advice"]
-
 _FEW = 8
 _UNEVEN = 32.0
 """Parts of one output: below 1/32 of the largest, fewer than 8 steps of int8 are left."""

@@ -17,8 +17,6 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.operators import IDENTITIES, QUANTISERS, VIEWS
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["Answer", "Decision", "decision_of"]
-
 _CARRIES_ON = VIEWS | IDENTITIES | QUANTISERS | {"Cast"}
 """Operators that keep what a number means and which one is last."""
 _ENOUGH = 0.999

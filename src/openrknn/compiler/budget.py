@@ -16,19 +16,6 @@ import numpy.typing as npt
 from openrknn.compiler.errors import ModelError
 from openrknn.quantities import number_from_environment
 
-__all__ = [
-    "LARGEST_CONSTANT",
-    "LARGEST_VALUE",
-    "MEMORY_VARIABLE",
-    "MOST_TASKS",
-    "SECONDS_VARIABLE",
-    "check_array",
-    "filled",
-    "memory_for",
-    "refuse_tasks",
-    "seconds_for",
-]  # fmt: skip
-
 MEMORY_VARIABLE, SECONDS_VARIABLE = "OPENRKNN_IMPORT_MEMORY", "OPENRKNN_IMPORT_SECONDS"
 LARGEST_VALUE = 1 << 30
 """Elements of one activation: the NPU addresses 4 GB."""

@@ -16,8 +16,6 @@ from openrknn.errors import FormatError
 from openrknn.numpyfiles import NpzFile, read_npy
 from openrknn.pictures import GRAY, SUFFIXES, PictureError, crop_offsets, letterbox_box, pillow, read_picture
 
-__all__ = ["FITS", "Calibration", "Feeds", "Preprocess", "feeds_for"]
-
 Calibration: TypeAlias = "str | os.PathLike[str] | Sequence[Any] | Array | None"
 
 FITS = ("auto", "letterbox", "crop", "stretch")

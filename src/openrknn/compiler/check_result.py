@@ -7,8 +7,6 @@ from typing import Any
 
 from openrknn.distance import EQUAL_DB
 
-__all__ = ["CheckResult", "skipped"]
-
 
 @dataclass(slots=True)
 class CheckResult:

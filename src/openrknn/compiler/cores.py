@@ -16,8 +16,6 @@ from openrknn.compiler.targets import Target
 from openrknn.cost import board_of, spent_by
 from openrknn.task.kinds import Pooling
 
-__all__ = ["CORE_COUNTS", "choose_shares"]
-
 CORE_COUNTS = (2, 3)
 _MOST_CORES = 3
 _SAVED_SECONDS = 1e-6

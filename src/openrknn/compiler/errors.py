@@ -8,11 +8,6 @@ from contextlib import contextmanager
 
 from openrknn.errors import RknnError, UnsupportedError
 
-__all__ = [
-    "CalibrationError", "CompileError", "MisfitError", "ModelError", "OptionError", "SequenceError",
-    "UnsupportedOperatorError", "WrongResultError", "about", "in_terms_of",
-]  # fmt: skip
-
 
 class CompileError(RknnError):
     """The root of what the compiler raises.

@@ -18,8 +18,6 @@ from openrknn.errors import FormatError
 from openrknn.extras import how_to_install
 from openrknn.installed_onnxruntime import installed
 
-__all__ = ["FloatModel", "onnx_package"]
-
 _LONGEST_REASON = 200
 _QUIET = 4
 

@@ -6,23 +6,6 @@ from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-__all__ = [
-    "FORMS",
-    "Activation",
-    "Binary",
-    "Concat",
-    "Conv",
-    "Estimate",
-    "Form",
-    "Pool",
-    "Product",
-    "Repeat",
-    "Slice",
-    "Softmax",
-    "Turn",
-    "shown_fields",
-]  # fmt: skip
-
 Pads = tuple[int, int, int, int]
 
 

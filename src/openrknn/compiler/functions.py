@@ -20,8 +20,6 @@ from openrknn.compiler.operators import NPU_FUNCTIONS
 from openrknn.compiler.operators.row import Formula
 from openrknn.compiler.program import Table
 
-__all__ = ["FUNCTIONS", "SOFTMAX_REACH", "STEEP", "Function", "farthest", "function_for"]
-
 _ENTRIES = 513
 _HALF = 1 << 14
 _LARGEST = 32767

@@ -10,8 +10,6 @@ from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["MOVING_CONVS", "POINT", "TooManyError", "choice", "identity_conv", "selection_conv"]
-
 _LARGEST = 1 << 26
 """Numbers of a matrix of zeros and ones; a network that needs more of them has another shape in mind."""
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 
 from openrknn.compiler.forms import Activation, Conv, Form, shown_fields
 
-__all__ = ["Array", "Graph", "Op", "Quantization", "StoredWeights", "Value", "diff_graphs", "format_graph"]
-
 Array: TypeAlias = npt.NDArray[Any]
 F = TypeVar("F", bound=Form)
 

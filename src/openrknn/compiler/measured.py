@@ -16,8 +16,6 @@ from openrknn.compiler.quantise.precision import copy_graph, set_precision
 from openrknn.compiler.quantise.rounding import work_of
 from openrknn.container.model import Model
 
-__all__ = ["is_rounding_better"]
-
 _DEEP = 32
 """Convolutions of a model that is not measured any more."""
 _RUNS = 3_000_000_000

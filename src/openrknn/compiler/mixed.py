@@ -21,8 +21,6 @@ from openrknn.container.model import Model
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
 
-__all__ = ["Judge", "choose_precision", "mix"]
-
 Build = Callable[[frozenset[str]], Model]
 """Outputs of the operators in fp16 -> the model."""
 _SAMPLES = 2

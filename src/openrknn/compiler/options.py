@@ -19,8 +19,6 @@ from openrknn.compiler.importer.batch import MOST_ITEMS
 from openrknn.compiler.quantise.ranges import METHODS
 from openrknn.compiler.targets import TARGETS, target_of
 
-__all__ = ["CompileKeywords", "CompileOptions", "Numbers", "Progress", "Shapes"]
-
 Numbers: TypeAlias = "Mapping[str, Sequence[float]] | Sequence[float] | float | None"
 """One number, one per channel, or these by input name."""
 Shapes: TypeAlias = "Mapping[str, Sequence[int] | Sequence[Sequence[int]]]"

@@ -42,8 +42,6 @@ from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
 
-__all__ = ["compile_stages"]
-
 _MOST_CORES = 3
 _SAMPLES = 4
 """Calibration inputs that are kept to compare with."""

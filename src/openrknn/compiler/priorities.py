@@ -10,8 +10,6 @@ from typing import Literal
 from openrknn.compiler.rows import Row
 from openrknn.cost.time import Bound
 
-__all__ = ["Change", "changes"]
-
 _MOST = 3
 """Of each kind: what comes after that can wait."""
 _HEARD_DB = 40.0

@@ -16,8 +16,6 @@ from openrknn.compiler.quantise.precision import Choice
 from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.container.model import Model
 
-__all__ = ["Compiled", "Variant"]
-
 
 @dataclass(slots=True)
 class Variant:

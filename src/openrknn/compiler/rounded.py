@@ -17,8 +17,6 @@ from openrknn.compiler.ir import Array, Graph, Value
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.compiler.result import Variant
 
-__all__ = ["local_model", "round_feed", "round_value", "rounded_model"]
-
 _OLDEST_INT8 = 10
 """The first operator set with QuantizeLinear."""
 _WEIGHTED = {"Conv": 0, "MatMul": 1, "Gemm": 1}

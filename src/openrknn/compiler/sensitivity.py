@@ -20,8 +20,6 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.container.model import Model
 from openrknn.runtime.inspector import Inspector
 
-__all__ = ["Noise", "estimate_noise", "rank"]
-
 _TINY = 1e-30
 _SUFFIX = "_error"
 

@@ -13,11 +13,6 @@ from openrknn.container.model import Model
 from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.session import Session
 
-__all__ = [
-    "Feeds", "choose_shapes", "grouped", "items_of", "named", "noise", "raw_inputs", "run_items", "shapes_text",
-    "trials",
-]  # fmt: skip
-
 Feeds: TypeAlias = list[dict[str, Array]]
 
 

@@ -24,8 +24,6 @@ from openrknn.distance import Distance, measure
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.session import Session
 
-__all__ = ["Verdict", "examples", "verify", "verify_vendor"]
-
 _INPUTS = 4
 _GOOD_DB = {"int8": 20.0, "mixed": 20.0, "fp16": 40.0}
 

@@ -24,8 +24,6 @@ from openrknn.runtime.io.values import decode
 from openrknn.runtime.session import Session
 from openrknn.runtime.shapes import specs
 
-__all__ = ["Witness", "ask_vendor"]
-
 
 @dataclass(frozen=True, slots=True)
 class Witness:

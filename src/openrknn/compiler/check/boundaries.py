@@ -24,8 +24,6 @@ from openrknn.compiler.trials import grouped, items_of, raw_inputs
 from openrknn.distance import Distance, measure
 from openrknn.runtime.inspector import Captured, Inspector, Window
 
-__all__ = ["Boundary", "compared", "float_model_of", "label_of", "teacher_of", "windows_of"]
-
 
 class Boundary(NamedTuple):
     """One result of an operator."""

@@ -11,8 +11,6 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.result import Compiled, Variant
 from openrknn.compiler.trials import noise
 
-__all__ = ["Trial", "trials_of"]
-
 _SAMPLES = 3
 """Calibration inputs: as many as there are task lists for one, two and three cores."""
 _SMALLER, _LARGER = 0.01, 100.0

@@ -22,8 +22,6 @@ from openrknn.compiler.ir import Array
 from openrknn.compiler.result import Variant
 from openrknn.distance import EQUAL_DB, Distance, measure
 
-__all__ = ["Departure", "GivenModel"]
-
 _SAME_DB = 60.0
 """Float arithmetic in another order keeps more, unless the model is sensitive."""
 _NUDGE = 2.0**-20

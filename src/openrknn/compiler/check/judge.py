@@ -12,8 +12,6 @@ from openrknn.compiler.result import Variant
 from openrknn.compiler.rounded import local_model, round_feed, round_value, rounded_model
 from openrknn.distance import Distance, measure
 
-__all__ = ["CLOSE", "TINY", "decibels_text", "departing", "honest_outputs", "is_close", "is_faint", "is_honest"]
-
 
 class _Limit(NamedTuple):
     decibels: float

@@ -21,8 +21,6 @@ from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import ELEMENTWISE, IDENTITIES
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["MOST_ITEMS", "batch_of", "one_item"]
-
 MOST_ITEMS = 1024
 """Of one run: each item has its own tasks in the file."""
 

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import Array, Graph, Op, Value
 from openrknn.compiler.operators import select
 
-__all__ = ["build_graph"]
-
 _FAR = 3e4
 """Far beyond where a Sigmoid ends, and with room for sums in fp16."""
 

@@ -11,8 +11,6 @@ from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.operators import VIEWS
 
-__all__ = ["check_graph", "check_sizes"]
-
 _FLOATS = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE"}
 _INTEGER = {"INT64", "INT32", "BOOL"}
 """Of truths and indices, on the CPU."""

@@ -17,8 +17,6 @@ from openrknn.compiler.ir import Array
 from openrknn.errors import FormatError
 from openrknn.numpyfiles import read_npy
 
-__all__ = ["fix_inputs", "read_constant"]
-
 _LARGEST = LARGEST_CONSTANT
 """Elements of one constant."""
 _WRITTEN_OUT = 1 << 16

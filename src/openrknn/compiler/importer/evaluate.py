@@ -14,8 +14,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.lazy import computed
 from openrknn.compiler.ir import Array
 
-__all__ = ["LARGEST", "bomb", "evaluate", "shape_of"]
-
 LARGEST = LARGEST_CONSTANT
 """Elements that folding may create: a ConstantOfShape of a hostile file asks for more."""
 _GROWING = {"ConstantOfShape", "Expand", "Tile"}

@@ -11,8 +11,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.container.onnxdata import External, external_file, external_in_model
 from openrknn.errors import FormatError
 
-__all__ = ["load_external_data", "refuse_external_data", "tensors_of"]
-
 _DEEPEST = 64
 """Graphs inside graphs."""
 _TIMES, _FREE = 2, 64 << 20

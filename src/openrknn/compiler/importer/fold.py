@@ -14,8 +14,6 @@ from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import RANDOM
 from openrknn.onnxgraph import reads_of
 
-__all__ = ["fold", "leave_out_empty", "simplify", "standard"]
-
 _ROUNDS = 20
 
 

@@ -11,8 +11,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.operators import Inline, select
 
-__all__ = ["inline_functions"]
-
 _ALWAYS = select(lambda row: row.inline is Inline.ALWAYS)
 _UNKNOWN_WEIGHTS = select(lambda row: row.inline is Inline.COMPUTED)
 """Known as a whole where all operands but the first are constants."""

@@ -18,8 +18,6 @@ from openrknn.compiler.importer.rewrite.writer import attribute
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import ELEMENTWISE
 
-__all__ = ["BY_NUMBER", "compact", "computed", "is_lazy", "repeated"]
-
 BY_NUMBER = (ELEMENTWISE | {"Cast"}) - {"Clip"}
 """Operators that compute each number by itself, and broadcast; the bounds of Clip must not get dimensions."""
 

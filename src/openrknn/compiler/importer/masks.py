@@ -17,8 +17,6 @@ from openrknn.compiler.operators import ARITHMETIC, MOVES
 from openrknn.numerics import MASKED
 from openrknn.onnxgraph import readers_of
 
-__all__ = ["MASK_ARITHMETIC", "is_huge", "is_mask", "leads_to_softmax", "soften_masks"]
-
 _HUGE = 1e5
 """No score of attention is so large, and fp16 has no such number."""
 MASK_ARITHMETIC = (ARITHMETIC | {"Where", "Neg"}) - {"Div"}

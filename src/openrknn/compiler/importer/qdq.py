@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.compiler.importer.store import constants_of
 from openrknn.compiler.ir import StoredWeights
 
-__all__ = ["stored_weights"]
-
 
 def stored_weights(model: Any) -> dict[str, StoredWeights]:
     """Result of a DequantizeLinear over constants -> its integers, with one scale and zero point per output."""

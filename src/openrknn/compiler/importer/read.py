@@ -14,8 +14,6 @@ from openrknn.compiler.importer.formats import format_of, read_foreign
 from openrknn.compiler.importer.formats.pairs import name_of
 from openrknn.compiler.importer.wellformed import check_equations, check_well_formed
 
-__all__ = ["read_model"]
-
 _MAX_BYTES = 2**31 - 1
 _DEEPEST, _MOST_NODES = 100, 200_000
 """Functions inside functions, and operators that they become."""

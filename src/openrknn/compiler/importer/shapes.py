@@ -12,20 +12,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import ORDERED_MOVES
 from openrknn.onnxgraph import makers_of
 
-__all__ = [
-    "attach",
-    "bind_shapes",
-    "cut_outputs",
-    "detach",
-    "find_scores",
-    "infer",
-    "integer_values",
-    "known_shapes",
-    "model_inputs",
-    "set_size",
-]  # fmt: skip
-
-
 _LARGE = 1 << 14
 _PICTURE_RANK = 4
 _PICTURE_CHANNELS = (1, 3, 4)

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.shapes import attach, detach, known_shapes
 from openrknn.compiler.ir import Array
 from openrknn.onnxgraph import reads_of
 
-__all__ = ["Store", "constants_of"]
-
 _ALIKE = 4096
 """Elements from which on it is worth to look whether constants repeat themselves, or each other."""
 

@@ -16,8 +16,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.operators import SINGLE_MOVES
 from openrknn.onnxgraph import makers_of, readers_of
 
-__all__ = ["as_float", "refuse_integers", "widen_outputs"]
-
 
 def as_float(model: Any) -> None:
     """Change the model in place; what the NPU computes with is decided later."""

@@ -12,8 +12,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.external import tensors_of
 from openrknn.compiler.operators import select
 
-__all__ = ["check_equations", "check_well_formed"]
-
 _BITS = {
     "FLOAT": 32, "UINT8": 8, "INT8": 8, "UINT16": 16, "INT16": 16, "INT32": 32, "INT64": 64, "BOOL": 8, "FLOAT16": 16,
     "DOUBLE": 64, "UINT32": 32, "UINT64": 64, "COMPLEX64": 64, "COMPLEX128": 128, "BFLOAT16": 16, "FLOAT8E4M3FN": 8,

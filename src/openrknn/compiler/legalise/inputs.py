@@ -11,8 +11,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import LONGEST
 
-__all__ = ["align_inputs", "copy_input_slices", "free_pictures", "pair_surfaces", "picture_inputs"]
-
 _PICTURE_CHANNELS = (1, 3, 4)
 
 

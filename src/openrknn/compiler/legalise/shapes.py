@@ -8,8 +8,6 @@ from math import prod
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.passes import Property
 
-__all__ = ["CPU_SHAPES", "ENDS", "ONE_ITEM", "fit_converts", "fit_cpu", "fit_ends", "takes_plain"]
-
 _LIKE_FOUR = {"Softmax": (2,), "Exp": (1, 2), "Sin": (1, 2), "Sqrt": (1, 2)}
 """Operators to which [1, C] (or [C]) and [1, C, 1, 1] are the same -> numbers of dimensions."""
 

@@ -17,8 +17,6 @@ from openrknn.compiler.recipes.stages import Stages, added, multiplied, scaled
 from openrknn.isa import Precision
 from openrknn.task.stage import Clamp
 
-__all__ = ["INVERSE_CONSTANT", "ROOT_CONSTANT", "lower_estimate"]
-
 ROOT_CONSTANT = 0x59BB
 """The constant of fp16 with the smallest largest error: 3.5 %."""
 INVERSE_CONSTANT = 0x8000

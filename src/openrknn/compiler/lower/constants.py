@@ -24,8 +24,6 @@ from openrknn.container.parts import DataType
 from openrknn.layout.operands import Operands, pack_operands
 from openrknn.layout.weights import WeightTiles, join_zero_points, pack_weights
 
-__all__ = ["Packed", "pack_constants"]
-
 _LARGEST_FP16 = 65504.0
 _HALF_UNIT = 2.0**-11
 _LARGEST_POWER = 14

@@ -23,8 +23,6 @@ from openrknn.layout.features import FeatureLayout
 from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address
 
-__all__ = ["Lowering", "Options"]
-
 _SHARED = 1024
 """Bytes of constants that are worth a look whether there are equal ones."""
 

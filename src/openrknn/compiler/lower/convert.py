@@ -23,8 +23,6 @@ from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address, Place
 from openrknn.task.rdma import Operand
 
-__all__ = ["lower_convert"]
-
 _EXPONENT = 14
 """The vendor's power of two between the integers of the pipe and the numbers that are written."""
 _STEPS = 32

@@ -25,8 +25,6 @@ from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm
 from openrknn.layout.operands import Operands, pack_operands
 
-__all__ = ["lower_convolution"]
-
 _NAMES = {name: function.fused for name, function in NPU_FUNCTIONS.items()}
 
 

@@ -12,8 +12,6 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Program
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["INTEGER", "lower_cpu", "lower_reshape", "refuse_cpu"]
-
 _NAMES = {"Softmax": "exSoftmax13"}
 INTEGER = {"int64": DataType.INT64, "int32": DataType.INT32, "bool": DataType.INT8}
 """Whole numbers as the vendor's converter stores them: truths are bytes."""

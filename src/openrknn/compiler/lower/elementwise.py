@@ -24,8 +24,6 @@ from openrknn.isa.enums import EwAlgorithm, EwOperation
 from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address
 
-__all__ = ["copy_task", "lower_activation", "lower_binary", "lower_repeat"]
-
 _ALGORITHMS = {
     "add": EwAlgorithm.ADD, "sub": EwAlgorithm.ADD, "max": EwAlgorithm.MAX, "min": EwAlgorithm.MIN,
     "div": EwAlgorithm.DIV,

@@ -15,8 +15,6 @@ from openrknn.compiler.recipes.stages import PLAIN
 from openrknn.compiler.tile import Band
 from openrknn.container.parts import DataType
 
-__all__ = ["guard_tasks"]
-
 _CHANNELS = 16
 _SCRATCH_BYTES = 64
 _BASE = "clear_unpooling"

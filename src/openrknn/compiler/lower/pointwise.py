@@ -13,8 +13,6 @@ from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
 
-__all__ = ["Line", "line_pixels", "moved", "pointwise_task", "scratch", "stored_channels"]
-
 _LONGEST = 2040
 """Columns that a convolution can read."""
 

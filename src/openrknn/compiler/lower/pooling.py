@@ -10,8 +10,6 @@ from openrknn.compiler.program import Task
 from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.compiler.tile import Rows, parts, pool_rows, stripes
 
-__all__ = ["lower_pool"]
-
 
 def lower_pool(low: Lowering, op: Op) -> None:
     """One task per stripe of columns; cores share the rows of the output."""

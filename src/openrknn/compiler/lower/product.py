@@ -21,8 +21,6 @@ from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task, zero_task
 
-__all__ = ["lower_product"]
-
 _ATOMS = 4
 """Atoms of one group of weights' channels."""
 _RUN = 8

@@ -8,8 +8,6 @@ from openrknn.compiler.forms import Concat, Conv
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 
-__all__ = ["schedule"]
-
 
 def schedule(low: Lowering) -> None:
     """Reorder the graph so that submits and tables are as few as possible; else operators stay in their order.

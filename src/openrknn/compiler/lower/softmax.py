@@ -28,8 +28,6 @@ from openrknn.isa.enums import ChannelReduction, EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
 from openrknn.numerics import Rounding
 
-__all__ = ["lower_softmax", "softmax_table"]
-
 _LOWEST = 0xFBFF
 """-65504, the lowest number of fp16."""
 _TABLE_UNITS = 1 << 14

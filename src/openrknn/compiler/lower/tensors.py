@@ -13,8 +13,6 @@ from openrknn.compiler.lower.cpu import INTEGER
 from openrknn.compiler.program import Tensor
 from openrknn.container.parts import Kind
 
-__all__ = ["make_tensors"]
-
 
 def make_tensors(low: Lowering, pictures: set[str]) -> None:
     """`pictures` names the inputs that are rows of pixels."""

@@ -28,8 +28,6 @@ from openrknn.layout.weights import pack_weights
 from openrknn.task.place import Address
 from openrknn.task.rdma import Walk
 
-__all__ = ["head_place", "multiply_by_tiles"]
-
 _RUN = 8
 _ATOMS = 4
 """Atoms of a tile's kernel."""

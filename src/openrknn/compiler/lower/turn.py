@@ -16,8 +16,6 @@ from openrknn.compiler.program import Task
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task
 from openrknn.isa.enums import TransposeLanes
 
-__all__ = ["lower_turn"]
-
 _SPATIAL = [0, 1, 3, 2]
 _HALF = 8
 _FARTHEST = 8192

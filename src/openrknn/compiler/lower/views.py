@@ -6,8 +6,6 @@ from openrknn.compiler.forms import Concat, Conv, Slice
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.lower.context import Lowering
 
-__all__ = ["place_views"]
-
 
 def place_views(low: Lowering) -> dict[str, list[str]]:
     """Give slices and the parts of concatenations their parents.

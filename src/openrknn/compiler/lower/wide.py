@@ -21,8 +21,6 @@ from openrknn.isa.enums import Precision
 from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address
 
-__all__ = ["is_wide", "scale_task", "wide_tensor"]
-
 _BYTES = 4
 _LANES = 4
 

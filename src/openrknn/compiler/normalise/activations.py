@@ -14,8 +14,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, constant, replace_op, sole_reader
 from openrknn.compiler.operators import NPU_FUNCTIONS, OPEN_ENDED, OPERATORS, Npu
 
-__all__ = ["find_activations"]
-
 _LARGEST_FP16 = 65504.0
 """No number of the NPU is larger: such a bound never holds."""
 

@@ -27,8 +27,6 @@ from openrknn.compiler.normalise.layouts import Layouts, derived_from
 from openrknn.compiler.normalise.parts import place_concat, place_convolution, place_slice, place_split
 from openrknn.compiler.operators import AFFINE
 
-__all__ = ["normalise_softmax", "place_attention"]
-
 _LARGEST_DEPTH = 3072
 _MOST_CHANNELS = 8192
 _MOST_PADDED = 1024

@@ -15,8 +15,6 @@ import numpy as np
 
 from openrknn.compiler.ir import Array
 
-__all__ = ["View"]
-
 
 @dataclass(frozen=True, slots=True)
 class View:

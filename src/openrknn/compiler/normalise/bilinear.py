@@ -12,8 +12,6 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["normalise_linear_resize"]
-
 _LARGEST_FACTOR = 8
 _APART = 4
 """From here on rows and columns are done one after the other: 2 * 16 taps instead of 16 * 16."""

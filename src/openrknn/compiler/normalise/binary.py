@@ -10,8 +10,6 @@ from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.operators import ARITHMETIC
 
-__all__ = ["normalise_binary"]
-
 _FLOAT_METHODS = {kind: "add" if kind == "Sum" else kind.lower() for kind in ARITHMETIC}
 _METHODS = {kind: method for kind, method in _FLOAT_METHODS.items() if method != "div"}
 """The DPU divides real numbers only."""

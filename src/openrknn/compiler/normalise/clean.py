@@ -6,8 +6,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import alias, axes_of, constant, replace_op
 from openrknn.compiler.operators import IDENTITIES, VIEWS
 
-__all__ = ["clean", "split_final_concats"]
-
 _NOTHING = IDENTITIES | {"Cast"}
 """Casts between float types: activations have the NPU's own type anyway."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["alias", "axes_of", "channel_constant", "constant", "pair", "refuse", "replace_op", "sole_reader"]
-
 _MOST_DIMENSIONS = 4
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from openrknn.compiler.ir import Graph, Op
 
-__all__ = ["flatten_ends", "join_ends"]
-
 _READERS = {"Conv", "Binary", "Product", "Activation", "Reshape"}
 _FOUR = 4
 _MAKERS = {"Conv", "Pool", "Activation", "Binary"}

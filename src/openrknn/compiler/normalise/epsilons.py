@@ -13,8 +13,6 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["raise_epsilons"]
-
 _SMALLEST = 2.0**-24
 _SMALL = 2.0**-10
 """Below that the lookup table of a Clip, whose steps are even, is not exact enough."""

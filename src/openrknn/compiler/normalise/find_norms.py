@@ -15,8 +15,6 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import axes_of, replace_op
 
-__all__ = ["find_layer_norms"]
-
 
 class _Norm(NamedTuple):
     source: str

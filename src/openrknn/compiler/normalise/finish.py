@@ -14,8 +14,6 @@ from openrknn.compiler.normalise.layouts import derived_from
 from openrknn.compiler.operators import CPU_ANY, CPU_OPERATORS, OPERATORS
 from openrknn.compiler.passes import is_ready
 
-__all__ = ["finish"]
-
 _SHOWN = 5
 _MOST_CHANNELS = 8192
 _FEW_PRODUCTS = 1 << 20

@@ -15,8 +15,6 @@ from openrknn.compiler.forms import Conv
 from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Array, Graph, Op
 
-__all__ = ["fold_forward"]
-
 _MOST_UNEVEN = 8.0
 """Factors that differ more would spoil the scale of the weights that they go into."""
 _LARGEST_PAD = 4.0

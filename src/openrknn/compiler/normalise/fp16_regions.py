@@ -9,8 +9,6 @@ from openrknn.compiler.normalise.integers import is_table
 from openrknn.compiler.normalise.layouts import derived_from
 from openrknn.compiler.operators import AFFINE
 
-__all__ = ["mark_fp16_regions"]
-
 _FLOATS = {"Softmax", "Product"}
 _BETWEEN = {"Binary", "Activation", "Conv"}
 

@@ -10,8 +10,6 @@ from openrknn.compiler.functions import FUNCTIONS
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
 
-__all__ = ["fuse", "fuse_pads"]
-
 
 def fuse_pads(graph: Graph) -> None:
     """A Pad with zeros in front of a convolution or pooling is its padding."""

@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import constant, replace_op
 
-__all__ = ["take_heads_apart"]
-
 _ORDER = [2, 0, 3, 1, 4]
 
 

@@ -6,8 +6,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import refuse
 from openrknn.compiler.operators import CPU_ANY, IDENTITIES, VIEWS
 
-__all__ = ["as_cpu", "follow_integers", "is_computable", "is_table", "place_integers"]
-
 _PICTURE = 4
 _SCALES = 2
 _GATHERS = {"Gather", "GatherElements"}

@@ -26,8 +26,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.normalise.squares import NEWTON_STEPS, epsilon_gain, least_size, square_gain
 
-__all__ = ["normalise_layer_norms"]
-
 
 def normalise_layer_norms(graph: Graph, *, calibrated: bool, can_mix: bool = True) -> None:
     """LayerNormalization of [1, T, C] or [1, H, W, C] over C with constant gamma and beta."""

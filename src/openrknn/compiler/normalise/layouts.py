@@ -19,8 +19,6 @@ from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.common import constant
 from openrknn.compiler.operators import ARITHMETIC
 
-__all__ = ["Layouts", "derived_from"]
-
 _BY_CHANNEL = {"prelu"}
 _NPU = {
     "Conv", "ConvTranspose", "Convert", "Product", "Softmax", "Binary", "Activation", "Slice", "Concat", "MaxPool",

@@ -11,8 +11,6 @@ from openrknn.compiler.forms import Concat, Conv
 from openrknn.compiler.ir import Array, Graph, Op, StoredWeights
 from openrknn.compiler.normalise.common import pair, refuse, replace_op, sole_reader
 
-__all__ = ["cut_outputs", "normalise_convolutions", "normalise_linear"]
-
 _SAME = {"SAME_UPPER", "SAME_LOWER"}
 _LARGEST_STRIDE = 7
 _MAX_OUTPUTS = 8192

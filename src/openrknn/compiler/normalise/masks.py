@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.operators import MOVES
 
-__all__ = ["bound_masks"]
-
 _LOWEST = -30000.0
 
 

@@ -15,8 +15,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import constant, refuse, replace_op
 from openrknn.compiler.normalise.integers import as_cpu
 
-__all__ = ["normalise_moves", "windows_of"]
-
 _LARGEST_REPEAT = 8
 _LARGEST_PAD = 15
 _MOST_CHANNELS = 8192

@@ -16,8 +16,6 @@ from openrknn.compiler.identity import identity_conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.layouts import derived_from
 
-__all__ = ["narrow_pads"]
-
 _LARGEST = 15
 """Rows and columns of padding before a map: 4 bits of CNA.PAD_CON0."""
 

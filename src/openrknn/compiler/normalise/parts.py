@@ -14,8 +14,6 @@ from openrknn.compiler.normalise.axes import View
 from openrknn.compiler.normalise.layouts import Layouts
 from openrknn.compiler.normalise.moves import windows_of
 
-__all__ = ["place_concat", "place_convolution", "place_slice", "place_split"]
-
 _ATOM = 16
 """Channels that lie together in both formats."""
 

@@ -12,8 +12,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import axes_of, pair, replace_op
 from openrknn.compiler.normalise.linear import _pads
 
-__all__ = ["normalise_pools"]
-
 _LARGEST_STEP = 7
 """The vendor's converter never takes the mean of more than 7x7 pixels at once."""
 _LARGEST_CASCADE = 16

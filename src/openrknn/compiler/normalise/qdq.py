@@ -9,8 +9,6 @@ from openrknn.compiler.ir import Graph, Op, Quantization
 from openrknn.compiler.normalise.common import alias, constant
 from openrknn.compiler.operators import IDENTITIES, VIEWS
 
-__all__ = ["take_quantization"]
-
 _MOVES = VIEWS | IDENTITIES | {"Transpose"}
 
 

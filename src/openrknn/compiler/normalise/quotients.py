@@ -12,8 +12,6 @@ from openrknn.compiler.identity import POINT
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["fill_divisors", "find_quotients"]
-
 _NO_TABLE = "the range of its lookup table is unknown without calibration data; give --calibrate"
 
 

@@ -10,8 +10,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 from openrknn.compiler.operators import ARITHMETIC
 
-__all__ = ["three_dimensions"]
-
 _TWO = ARITHMETIC | {"Pow"}
 
 

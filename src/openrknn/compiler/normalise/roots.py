@@ -15,8 +15,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.common import replace_op, sole_reader
 from openrknn.compiler.normalise.squares import INVERSE_STEPS, NEWTON_STEPS, least_size
 
-__all__ = ["divide_channels", "find_roots"]
-
 
 def find_roots(graph: Graph) -> None:
     """Quotients whose divisor is a square root that nobody else reads."""

@@ -23,8 +23,6 @@ from openrknn.compiler.normalise.common import constant
 from openrknn.compiler.normalise.moves import windows_of
 from openrknn.compiler.operators import VIEWS
 
-__all__ = ["find_rotary"]
-
 _MOST_NUMBERS = 4 << 20
 _MOST_TERMS = 3
 _WORTH = {"Concat", "Pad", "Neg"}

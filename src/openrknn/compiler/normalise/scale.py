@@ -10,8 +10,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import channel_constant, replace_op, sole_reader
 from openrknn.compiler.operators import AFFINE
 
-__all__ = ["fold_scales"]
-
 
 def fold_scales(graph: Graph) -> None:
     """BatchNormalization, and Add, Sub, Mul, Div with a constant per channel."""

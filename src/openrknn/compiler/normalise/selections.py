@@ -11,8 +11,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
 from openrknn.compiler.normalise.layouts import derived_from
 
-__all__ = ["fold_selections"]
-
 _ATOM = 16
 """Channels that lie together in both formats."""
 _BOTH = {"Add", "Mul"}

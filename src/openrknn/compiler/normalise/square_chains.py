@@ -14,8 +14,6 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import axes_of, sole_reader
 
-__all__ = ["Chain", "added_number", "find_chain", "is_centred", "quotients_by"]
-
 _TINY = 2e-6
 """Bounds that only keep zeros from being divided by zero."""
 _LARGEST_FP16 = 65504.0

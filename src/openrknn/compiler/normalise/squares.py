@@ -32,8 +32,6 @@ from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import sole_reader
 from openrknn.compiler.normalise.square_chains import Chain, added_number, find_chain, is_centred, quotients_by
 
-__all__ = ["INVERSE_STEPS", "NEWTON_STEPS", "epsilon_gain", "least_size", "scale_squares", "square_gain"]
-
 NEWTON_STEPS = 2
 """The guess of a reciprocal root is 3.5 % off, one step leaves 0.2 %, two 5e-6: less than fp16 can tell."""
 INVERSE_STEPS = 3

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from openrknn.compiler.forms import Turn
 from openrknn.compiler.ir import Graph
 
-__all__ = ["can_turn", "find_turns"]
-
 _PLAIN = {"Reshape", "Transpose", "Cpu"}
 _SPATIAL = [0, 1, 3, 2]
 _MOST_TASKS = 640

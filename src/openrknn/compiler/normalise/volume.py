@@ -16,8 +16,6 @@ from openrknn.compiler.forms import Activation, Conv, Slice
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.normalise.common import replace_op
 
-__all__ = ["cut_volumes", "float_convolution"]
-
 _PICTURE = (1, 3, 4)
 
 

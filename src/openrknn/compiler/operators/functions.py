@@ -11,9 +11,6 @@ import numpy as np
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators.row import Family, Inline, Npu, NpuFunction, Operator, Rows, Writer
 
-__all__ = ["FUNCTION_ROWS"]
-
-
 _FLOAT = 1
 """Of AttributeProto."""
 

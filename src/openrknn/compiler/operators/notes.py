@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["CPU_OPERATORS", "NPU_OPERATORS", "Row"]
-
 
 class Row(NamedTuple):
     """One operator: the ONNX operators that become it, and how it runs."""

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from openrknn.compiler.ir import Array
 
-__all__ = ["Family", "Formula", "Inline", "Npu", "NpuFunction", "Operator", "Rows", "Write", "Writer"]
-
 
 class Family(Enum):
     """What an operator does with its numbers; the shape of its result follows from it for the first six."""

@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.operators.functions import FUNCTION_ROWS
 from openrknn.compiler.operators.row import Family, Inline, Npu, NpuFunction, Operator, Rows
 
-__all__ = ["OPERATORS"]
-
 _two = partial(Operator, family=Family.BROADCAST, rows=Rows.BROADCAST)
 _dpu = partial(_two, npu=Npu.TASK, adjoint="elementwise")
 _view = partial(Operator, family=Family.VIEW, npu=Npu.FREE, rows=Rows.FIRST, adjoint="view")

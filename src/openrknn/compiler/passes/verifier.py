@@ -17,8 +17,6 @@ from openrknn.compiler.forms import FORMS, Conv
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.operators import OPERATORS, Family
 
-__all__ = ["NO_ORPHANS", "ONE_RESHAPE", "ORDERED", "READY", "GraphError", "Property", "is_ready", "verify_graph"]
-
 _SHOWN = 5
 _UNTYPED = {"Convert", "Cpu", "Reshape"}
 """Operators of which `lower` needs to know nothing but their operands."""

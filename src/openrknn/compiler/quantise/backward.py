@@ -17,8 +17,6 @@ import numpy as np
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import OPERATORS
 
-__all__ = ["RULES", "Rule", "Tape"]
-
 _STEP = 1e-2
 """Of the difference quotient of smooth functions."""
 _TINY = 1e-6

@@ -20,8 +20,6 @@ from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.compiler.quantise.ranges import Range, quantization_for
 from openrknn.compiler.quantise.statistics import Statistics
 
-__all__ = ["Costs", "choose_ranges", "decibels", "roots_of"]
-
 _BINS = 1024
 _FACTORS = np.geomspace(0.05, 1.0, 13)[::-1]
 _COHERENT = 32.0

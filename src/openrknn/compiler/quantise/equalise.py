@@ -22,8 +22,6 @@ from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.groups import moves
 
-__all__ = ["equalise", "equalise_by", "origin", "pairs_of", "reach_of", "rescale"]
-
 _LIMIT = 256.0
 """A channel grows by no more: beyond that it was noise before."""
 

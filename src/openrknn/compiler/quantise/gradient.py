@@ -21,8 +21,6 @@ from openrknn.compiler.float_model import FloatModel, onnx_package
 from openrknn.compiler.ir import Array
 from openrknn.compiler.quantise.backward import RULES, Rule, Tape
 
-__all__ = ["channel_costs"]
-
 _PROBES = 1
 """Random directions at the outputs for each input."""
 _SEED = 20

@@ -9,8 +9,6 @@ from openrknn.compiler.identity import MOVING_CONVS
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.ranges import Range
 
-__all__ = ["MOVING_CPU", "groups_of", "limit_ranges", "moves", "unite", "useful_window"]
-
 _MOVING = {"Pool", "Concat", "Slice", "Repeat", "Reshape", "Turn"}
 MOVING_CPU = {"Reshape", "Transpose", "Concat", "AveragePool"}
 _SATURATES = {"tanh": 3.12, "sigmoid": 6.23, "erf": 2.04}

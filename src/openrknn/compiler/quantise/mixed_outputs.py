@@ -13,8 +13,6 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.statistics import Statistics
 
-__all__ = ["free_mixed_outputs"]
-
 _LEVELS = 255
 _FEWEST = 16
 """Steps of the common scale that the smallest part has to have: 4 bits."""

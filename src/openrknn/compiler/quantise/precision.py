@@ -13,8 +13,6 @@ from openrknn.compiler.forms import Concat
 from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.quantise.groups import moves
 
-__all__ = ["Choice", "choosable", "copy_graph", "find_operators", "set_precision"]
-
 _PLAIN = {"Cpu", "Reshape"}
 """What reads and writes plain arrays: there is no task between two of them that could convert."""
 

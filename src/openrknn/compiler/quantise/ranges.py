@@ -11,8 +11,6 @@ from openrknn.compiler.forms import Conv
 from openrknn.compiler.ir import Array, Graph, Op, Quantization
 from openrknn.compiler.quantise.statistics import Statistics
 
-__all__ = ["METHODS", "Range", "importance", "quantization_for"]
-
 Range = tuple[float, float]
 
 _PERCENTILE = 99.99

@@ -29,8 +29,6 @@ from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.threads import one_thread
 from openrknn.compiler.quantise.weights import quantize_weights
 
-__all__ = ["Moments", "adapt", "candidates", "round_weights", "samples_for", "tests_of", "work_of"]
-
 _LARGEST = 256
 """Weights of one output that are rounded together."""
 _AT_ONCE = 32

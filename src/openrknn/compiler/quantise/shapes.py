@@ -14,8 +14,6 @@ from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.equalise import equalise_by, reach_of
 from openrknn.compiler.quantise.statistics import Statistics, collect
 
-__all__ = ["Shaped", "calibrate", "equalise_together"]
-
 
 class Shaped(NamedTuple):
     """The graph for one choice of input shapes, and what it is calibrated with."""

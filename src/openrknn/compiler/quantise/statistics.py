@@ -15,8 +15,6 @@ from openrknn.compiler.float_model import FloatModel
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.quantise.threads import one_thread
 
-__all__ = ["Sample", "Statistics", "collect", "derive", "names_for"]
-
 _SAMPLE = 4096
 """Numbers that are kept of each value and input."""
 _ROOM = 8 * _SAMPLE

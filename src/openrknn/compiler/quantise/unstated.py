@@ -13,8 +13,6 @@ import numpy as np
 from openrknn.compiler.ir import Array, Graph, Op
 from openrknn.compiler.quantise.ranges import Range
 
-__all__ = ["fine_means", "leave_float", "noise_for"]
-
 _STRENGTHS = (1.0, 0.3, 0.1)
 
 

@@ -15,8 +15,6 @@ from openrknn.compiler.quantise.choose import Costs, best_range, range_cost, roo
 from openrknn.compiler.quantise.groups import groups_of, moves
 from openrknn.compiler.quantise.ranges import Range
 
-__all__ = ["WHY", "untie"]
-
 WHY = "Requantise"
 _WORTH = 0.02
 """Of the noise that all values make together: a part that costs less through its tie stays tied."""

@@ -16,9 +16,6 @@ import numpy as np
 
 from openrknn.compiler.ir import Array, Quantization
 
-__all__ = ["QuantizedWeights", "bias_error", "keep_weights", "least_scales", "quantize_bias", "quantize_weights",
-           "relative_scales"]  # fmt: skip
-
 MULTIPLIER_UNIT = 16384
 _WEAK = 64
 """Multipliers below that are more than 0.8 % off when they are rounded."""

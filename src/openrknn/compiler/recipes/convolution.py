@@ -14,8 +14,6 @@ from openrknn.task import cna, core, rdma, write
 from openrknn.task.kinds import BufferUse, Convolution
 from openrknn.task.place import Address, Place
 
-__all__ = ["ConvolutionTask", "Residual", "convolution_task"]
-
 _LARGEST_GRAINS = 1023
 
 

@@ -15,8 +15,6 @@ from openrknn.task import rdma, write
 from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address, Place
 
-__all__ = ["LARGEST_SIDE", "Cube", "band_task", "dense_sides", "elementwise_task", "repeat_task"]
-
 LARGEST_SIDE = 8191
 """Rows and columns of a task of the DPU."""
 

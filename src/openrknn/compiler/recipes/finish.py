@@ -24,8 +24,6 @@ from openrknn.task import dpu, ew, lut
 from openrknn.task.place import Place
 from openrknn.task.stage import Clamp, Stage
 
-__all__ = ["Finish", "fp16_bits", "fp16_factors"]
-
 _Q14 = 1 << 14
 _TABLE_HALF = 1 << 14
 """The tables cover -16384 to 16384."""

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 
-__all__ = ["Factor", "factor"]
-
 _BITS = 15
 
 

@@ -9,8 +9,6 @@ from openrknn.task import ppu
 from openrknn.task.kinds import Pooling
 from openrknn.task.place import Address, Place
 
-__all__ = ["pooling_task"]
-
 _FLOAT17_ONE = 0x7C00
 
 

@@ -17,8 +17,6 @@ from openrknn.task import write as task_write
 from openrknn.task.kinds import Elementwise
 from openrknn.task.place import Address, Place
 
-__all__ = ["Read", "Write", "atoms_task", "lanes_task", "zero_task"]
-
 
 @dataclass(frozen=True, slots=True)
 class Read:

@@ -14,8 +14,6 @@ from openrknn.task import dpu, ew, out_cvt, write
 from openrknn.task.place import Address
 from openrknn.task.stage import Clamp, Scaling, Stage
 
-__all__ = ["PLAIN", "Stages", "added", "dpu_of", "fp16_number", "fp32_number", "multiplied", "scaled"]
-
 _LARGEST_FP16 = 65504.0
 _NOTHING = OperandKinds(0)
 

@@ -20,8 +20,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.sequence.cross import Cross
 from openrknn.compiler.sequence.rewrite import Step
 
-__all__ = ["GROUP", "arranged", "arranged_cross", "shape_of"]
-
 GROUP = 16
 """Channels of a group, and rows of a cache: multiples of it are products without anything to fill up."""
 _ROWS = 2

@@ -13,8 +13,6 @@ from openrknn.compiler.sequence.moving import Traced
 from openrknn.compiler.sequence.rewrite import CROSS_MASK, MASK, Step
 from openrknn.numerics import MASKED
 
-__all__ = ["compare", "fed"]
-
 _STEPS = 3
 _CLOSE = 1e-4
 """Of the largest number: sums in another order."""

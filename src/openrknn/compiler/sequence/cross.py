@@ -14,8 +14,6 @@ from openrknn.compiler.sequence.moving import LONGEST_MASK
 from openrknn.compiler.sequence.net import SHAPE_READERS, Net, flat, origin
 from openrknn.compiler.sequence.roles import Roles
 
-__all__ = ["Cross", "cut_cross"]
-
 
 @dataclass(frozen=True)
 class Cross:

@@ -26,8 +26,6 @@ from openrknn.compiler.sequence.tables import Table
 from openrknn.compiler.sequence.tidy import tidy
 from openrknn.container.sequence import BoundInput, CacheInput, DecoderFile, TableEntry, write_decoder
 
-__all__ = ["CachedDecoder", "cached", "compile_decoder", "pack_decoder"]
-
 Source = str | os.PathLike[str] | bytes | Any
 _MOST_ROWS = 65536
 _FRAMES = 1500

@@ -19,8 +19,6 @@ from openrknn.compiler.ir import Array
 from openrknn.compiler.sequence.net import SHAPE_READERS
 from openrknn.compiler.sequence.roles import Roles
 
-__all__ = ["LONGEST_MASK", "Moving", "Traced", "trace"]
-
 LONGEST_MASK = 2048
 """Samples of sound per frame that a mask can have."""
 _Shapes: TypeAlias = dict[str, tuple[int, ...]]

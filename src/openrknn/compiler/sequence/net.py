@@ -11,8 +11,6 @@ from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.ir import Array
 from openrknn.onnxgraph import OnnxGraph, makers_of
 
-__all__ = ["SHAPE_READERS", "Net", "flat", "origin"]
-
 SHAPE_READERS = ("Shape", "Size")
 """They read how large a value is, not what it is."""
 _MOST_BRANCHES = 64

@@ -18,8 +18,6 @@ from openrknn.compiler.errors import SequenceError
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import ELEMENTWISE, IDENTITIES, QUANTISERS, VIEWS
 
-__all__ = ["HANDLERS", "Parts", "Writer", "elementwise"]
-
 _MASK_RANK = 4
 
 

@@ -16,8 +16,6 @@ from openrknn.compiler.sequence.net import SHAPE_READERS
 from openrknn.compiler.sequence.parts import HANDLERS, Parts
 from openrknn.compiler.sequence.tables import Table, token_tables
 
-__all__ = ["Step", "rewritten"]
-
 MASK, CROSS_MASK = "mask", "cross_mask"
 
 

@@ -17,8 +17,6 @@ from openrknn.compiler.errors import SequenceError
 from openrknn.compiler.ir import Array
 from openrknn.compiler.sequence.net import SHAPE_READERS, Net, origin
 
-__all__ = ["Bound", "Cache", "Roles", "find_roles"]
-
 _RANKS = (3, 4, 5)
 
 

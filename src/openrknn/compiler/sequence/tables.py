@@ -14,8 +14,6 @@ from openrknn.compiler.ir import Array
 from openrknn.compiler.sequence.moving import Traced
 from openrknn.compiler.sequence.net import SHAPE_READERS
 
-__all__ = ["Table", "token_tables"]
-
 _MOST_TOKENS = 1 << 20
 _CHEAP = frozenset((
     "Gather", "DequantizeLinear", "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Mul",

@@ -16,8 +16,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.ir import Array
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["tidy"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Filled:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from openrknn.compiler.targets import Buffer
 from openrknn.compiler.tile.columns import LONGEST, Axis, Columns
 
-__all__ = ["Band", "Shape"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

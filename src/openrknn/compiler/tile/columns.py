@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from openrknn.compiler.formats import ceil_div
 
-__all__ = ["LONGEST", "Axis", "Columns", "column_windows", "fold"]
-
 LONGEST = 2047
 """Rows and columns that a convolution reads or writes at a time: 11 bits of CNA.DATA_SIZE0 and DATA_SIZE2."""
 _NARROWEST = 16

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from openrknn.compiler.formats import Format
 from openrknn.compiler.tile.convolution import Band, Shape, tile
 
-__all__ = ["Share", "parts", "share_bands", "shares"]
-
 
 class Share(NamedTuple):
     """What one core makes: these output rows of these output channels."""

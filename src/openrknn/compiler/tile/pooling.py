@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from openrknn.compiler.formats import ceil_div
 
-__all__ = ["Rows", "Stripe", "pool_rows", "stripes"]
-
 _LINE = 128
 
 

@@ -10,8 +10,6 @@ from openrknn.container.bson import encode
 from openrknn.container.parameters import PARAMETERS
 from openrknn.container.parts import Parameters, ParameterValue
 
-__all__ = ["attribute_bytes", "parameters_for"]
-
 _TYPES: Mapping[str, int] = {table.operator: number for number, table in PARAMETERS.items()}
 _DEFAULTS: Mapping[str, Any] = {"auto_pad": "NOTSET", "ceil_mode": 0, "count_include_pad": 0}
 

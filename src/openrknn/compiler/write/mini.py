@@ -13,8 +13,6 @@ from openrknn.container.parts import Graph, InputPatch, Kind, MemoryPlan, PatchS
 from openrknn.container.patch import input_values
 from openrknn.isa.words import value_of, with_value
 
-__all__ = ["as_mini", "with_pixels"]
-
 _ALIGNMENT = 64
 _NO_IDENTITY = -1
 

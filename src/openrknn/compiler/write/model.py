@@ -37,8 +37,6 @@ from openrknn.container.schema import patch_offsets
 from openrknn.isa.words import value_of
 from openrknn.task.kinds import Convolution, Pooling
 
-__all__ = ["Preprocessing", "build_model"]
-
 _TOOLKIT_NUMBER = 10502
 """The version that the vendor's runtime 1.5.2 expects; it only warns about others."""
 _NPU, _CPU = 2, 0

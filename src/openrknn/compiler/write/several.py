@@ -12,8 +12,6 @@ from dataclasses import replace
 from openrknn.container.model import Model
 from openrknn.container.parts import DynamicInput, Graph, Kind, MemoryPlan, Tensor
 
-__all__ = ["join_models"]
-
 _ALIGNMENT = 64
 _SHAREABLE = {Kind.WEIGHT}
 

@@ -11,8 +11,6 @@ from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.rewrite.writer import Writer
 from openrknn.onnxgraph import makers_of
 
-__all__ = ["RULES"]
-
 
 def _if(writer: Writer, node: Any) -> None:
     """The branch that is taken, where bound shapes answer the question (PyTorch's squeeze asks for a size)."""

@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.budget import filled
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["RULES"]
-
 _LARGEST = 4 << 20
 """Weights of a product for all heads, most of them zeros."""
 _PADS_BY_INPUT = 11

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.rewrite.reductions import variance
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 from openrknn.compiler.operators import WRITTEN
 
-__all__ = ["RULES"]
-
 _MOST_DIMENSIONS = 4
 
 

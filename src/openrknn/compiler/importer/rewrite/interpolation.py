@@ -11,8 +11,6 @@ from openrknn.compiler.budget import check_array, filled
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.ir import Array
 
-__all__ = ["matrix", "outside"]
-
 _NEAREST: Mapping[str, Any] = {
     "floor": np.floor, "ceil": np.ceil,
     "round_prefer_floor": lambda v: np.ceil(v - 0.5), "round_prefer_ceil": lambda v: np.floor(v + 0.5),

@@ -17,8 +17,6 @@ from openrknn.compiler.budget import filled
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
-__all__ = ["drop_taps", "fold_dilation", "shorten_kernels", "split_padding"]
-
 _LONGEST = 31
 """Taps along an axis that WEIGHT_SIZE2 holds."""
 _LARGEST_PAD = 15

@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
-__all__ = ["added_mask", "chosen_mask", "no_nan"]
-
 _FORBIDDEN = -3.0e4
 """What a mask adds to a score that must not count: far below any score, and fp16 holds it with the score added."""
 _LOWEST_FP16 = -65504.0

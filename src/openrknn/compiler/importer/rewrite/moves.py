@@ -12,8 +12,6 @@ from openrknn.compiler.identity import choice
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.operators import BROADCASTING
 
-__all__ = ["RULES", "select"]
-
 _MOST_COPIES = 64
 _LARGEST_REPEAT = 8
 

@@ -12,8 +12,6 @@ from openrknn.compiler.importer.rewrite.reductions import reduced_axes, squared
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 from openrknn.compiler.ir import Array
 
-__all__ = ["RULES", "cosine"]
-
 
 def _instance(writer: Writer, node: Any) -> None:
     """(x - mean) / sqrt(mean((x - mean)^2) + eps) * gamma + beta, the means over all pixels of a channel.

@@ -9,9 +9,6 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["FLOAT_RULES", "RULES", "STATIC_RULES"]
-
-
 _INTEGER = {"ConvInteger", "DequantizeLinear", "MatMulInteger"}
 
 

@@ -16,8 +16,6 @@ from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 from openrknn.compiler.operators import RECURRENT
 
-__all__ = ["RULES"]
-
 _MOST_STEPS = 512
 _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 _USUAL = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}

@@ -11,8 +11,6 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute, rectangle
 
-__all__ = ["RULES", "reduced_axes", "squared", "variance"]
-
 
 def reduced_axes(writer: Writer, node: Any, rank: int) -> tuple[int, ...] | None:
     """The axes of a reduction, not negative; None where they are computed."""

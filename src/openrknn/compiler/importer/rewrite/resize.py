@@ -17,8 +17,6 @@ from openrknn.compiler.importer.rewrite.interpolation import matrix, outside
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
-__all__ = ["RULES"]
-
 _LARGEST_FACTOR = 8
 _RUN = 16
 _SMALL = 2048

@@ -9,8 +9,6 @@ import numpy as np
 
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 
-__all__ = ["RULES"]
-
 _MOST_DIMENSIONS = 3
 
 

@@ -16,8 +16,6 @@ from openrknn.compiler.importer.rewrite.moves import select
 from openrknn.compiler.importer.rewrite.writer import Writer, attribute
 from openrknn.compiler.ir import Array
 
-__all__ = ["RULES"]
-
 _LARGEST_STRIDE = 7
 _LARGEST_SPREAD = 8
 """Pixels that a transposed convolution can put between two."""

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.shapes import integer_values
 from openrknn.compiler.ir import Array
 from openrknn.onnxgraph import makers_of, readers_of
 
-__all__ = ["Facts", "Writer", "attribute", "rectangle"]
-
 _WIDEST = 1024
 """Pixels of a row that every block of the NPU takes."""
 
