@@ -16,8 +16,6 @@ import numpy.typing as npt
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["Array", "Assembly", "Shape"]
-
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 

@@ -13,8 +13,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.external import refuse_external_data
 
-__all__ = ["converted"]
-
 _LOG = logging.getLogger(__name__)
 
 

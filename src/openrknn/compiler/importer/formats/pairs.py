@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["Part", "Source", "kind_of_pair", "name_of", "pair_of", "read_bytes"]
-
 Part: TypeAlias = "str | os.PathLike[str] | bytes"
 Source: TypeAlias = "Part | tuple[Part, Part]"
 

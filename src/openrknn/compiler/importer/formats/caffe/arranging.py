@@ -9,11 +9,6 @@ import numpy as np
 
 from openrknn.compiler.importer.formats.caffe.place import Place
 
-__all__ = [
-    "arg_max", "concat", "crop", "embed", "flatten", "interp", "permute", "reduction", "reshape", "same",
-    "shuffle_channel", "slices", "softmax", "split", "tile", "upsample",
-]  # fmt: skip
-
 _NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 _CORNERS = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
 _REDUCTIONS = {"SUM": "ReduceSum", "ASUM": "ReduceL1", "SUMSQ": "ReduceSumSquare", "MEAN": "ReduceMean"}

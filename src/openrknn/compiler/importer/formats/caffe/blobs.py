@@ -15,8 +15,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array
 from openrknn.container.protobuf import DamagedError, fields, varint
 
-__all__ = ["read_blobs"]
-
 _LAYER, _LAYER_V1 = 100, 2
 _MOST_LAYERS, _MOST_BLOBS, _MOST_AXES = 100_000, 64, 32
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.caffe.message import Message
 
-__all__ = ["DATA_LAYERS", "data_shapes", "declared_inputs"]
-
 DATA_LAYERS = {"Input", "Data", "DummyData", "HDF5Data", "ImageData", "MemoryData", "WindowData", "AnnotatedData"}
 
 

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["Message", "Scalar"]
-
 Scalar: TypeAlias = str
 """As it is written; what is asked for says what it has to be."""
 

@@ -14,8 +14,6 @@ from openrknn.compiler.importer.formats.caffe.inputs import DATA_LAYERS, data_sh
 from openrknn.compiler.importer.formats.caffe.message import Message
 from openrknn.compiler.importer.formats.caffe.place import Place
 
-__all__ = ["LAYERS", "Network"]
-
 _LOG = logging.getLogger(__name__)
 _MOST_LAYERS = 20_000
 

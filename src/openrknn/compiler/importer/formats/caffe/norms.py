@@ -8,8 +8,6 @@ import numpy as np
 
 from openrknn.compiler.importer.formats.caffe.place import Place
 
-__all__ = ["lrn", "mvn", "normalize", "prior_box"]
-
 _MOST_PRIORS = 1 << 24
 
 

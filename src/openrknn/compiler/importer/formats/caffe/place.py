@@ -10,8 +10,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array, Assembly, Shape
 from openrknn.compiler.importer.formats.caffe.message import Message
 
-__all__ = ["Place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -9,11 +9,6 @@ import numpy as np
 
 from openrknn.compiler.importer.formats.caffe.place import Place
 
-__all__ = [
-    "axpy", "batch_norm", "bias", "bnll", "clip", "eltwise", "elu", "exponential", "logarithm", "mish", "plain",
-    "power", "prelu", "relu", "relu6", "scale", "swish", "threshold",
-]  # fmt: skip
-
 _SCALE_OPERATORS = {"scale": "Mul", "bias": "Add"}
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.caffe.message import Message, Scalar
 
-__all__ = ["parse"]
-
 _DEEPEST = 32
 _MOST_FIELDS = 1_000_000
 _TOKEN = re.compile(

@@ -10,8 +10,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.caffe.message import Message
 from openrknn.compiler.importer.formats.caffe.place import Place
 
-__all__ = ["convolution", "deconvolution", "depthwise", "inner_product", "pooling", "roi_pooling"]
-
 
 def _pair(place: Place, fields: Message, name: str, short: str, default: int | None, least: int) -> tuple[int, int]:
     """kernel_size: 3, kernel_size: 3 kernel_size: 5, or kernel_h: 3 kernel_w: 5."""

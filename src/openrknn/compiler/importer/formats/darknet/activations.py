@@ -8,8 +8,6 @@ from collections.abc import Callable
 from openrknn.compiler.importer.formats.assembly import Assembly
 from openrknn.compiler.importer.formats.darknet.cfg import Section
 
-__all__ = ["activate"]
-
 _ONE = {"relu": "Relu", "logistic": "Sigmoid", "tanh": "Tanh", "selu": "Selu"}
 _LEAKY = {"leaky": 0.1, "relie": 0.01, "revleaky": 0.1}
 _Make = Callable[[Assembly, str, str], str]

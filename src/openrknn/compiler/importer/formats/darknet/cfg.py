@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["Section", "parse"]
-
 _MOST_SECTIONS = 10_000
 _HEADER = re.compile(r"\[\s*([\w-]+)\s*\]")
 _LARGEST = 1 << 31

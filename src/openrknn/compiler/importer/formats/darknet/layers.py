@@ -10,11 +10,6 @@ from openrknn.compiler.importer.formats.assembly import Array, Shape
 from openrknn.compiler.importer.formats.darknet.cfg import Section
 from openrknn.compiler.importer.formats.darknet.place import Place
 
-__all__ = [
-    "activation", "check_head", "connected", "convolutional", "crop", "product", "reorg", "reorg3d", "route", "same",
-    "shortcut", "softmax", "upsample",
-]  # fmt: skip
-
 _EPSILON = 1e-6
 """Of batch normalisation."""
 _NOT_READ = ("binary", "xnor", "flipped", "antialiasing", "assisted_excitation", "share_index", "deform", "sway",

@@ -12,8 +12,6 @@ from openrknn.compiler.importer.formats.darknet.cfg import Section
 from openrknn.compiler.importer.formats.darknet.place import Place
 from openrknn.compiler.importer.formats.darknet.weights import Weights
 
-__all__ = ["HEADS", "LAYERS", "Network"]
-
 Make = Callable[[Place], str]
 
 HEADS = ("yolo", "region", "gaussian_yolo", "detection")

@@ -9,8 +9,6 @@ from openrknn.compiler.importer.formats.darknet.activations import activate
 from openrknn.compiler.importer.formats.darknet.cfg import Section
 from openrknn.compiler.importer.formats.darknet.weights import Weights
 
-__all__ = ["Place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -6,8 +6,6 @@ from typing import Any
 
 from openrknn.compiler.importer.formats.darknet.place import Place
 
-__all__ = ["avgpool", "local_avgpool", "maxpool"]
-
 
 def _window(place: Place) -> tuple[list[int], dict[str, Any]]:
     """The shape of the result, and the window as ONNX has it."""

@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.assembly import Array
 
-__all__ = ["Weights"]
-
 _LOG = logging.getLogger(__name__)
 _WIDE_SINCE = 2
 """Version 0.2 counts the pictures that it has seen with 64 bits."""

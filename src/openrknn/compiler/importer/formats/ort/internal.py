@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.float_model import onnx_package
 
-__all__ = ["put_back"]
-
 _MICROSOFT = "com.microsoft"
 
 

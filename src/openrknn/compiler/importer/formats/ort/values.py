@@ -8,8 +8,6 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.container.flatbuffer import Table
 
-__all__ = ["attribute", "tensor", "value_info"]
-
 _ITEM_COST = 32
 _TENSOR_TYPE = 1
 _VALUE, _PARAM = 1, 2

@@ -17,8 +17,6 @@ from openrknn.compiler.importer.formats.pytorch.pickles import check_tensors, is
 from openrknn.compiler.importer.formats.pytorch.program import checked_payloads, checked_program
 from openrknn.compiler.importer.formats.pytorch.zips import Archive, write_archive
 
-__all__ = ["kind_of", "rewrite"]
-
 _ROOT = "model/"
 _OLD_PROGRAM = "serialized_exported_program.json"
 _OLD_TENSORS = ("serialized_state_dict.pt", "serialized_constants.pt")

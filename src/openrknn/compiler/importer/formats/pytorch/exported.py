@@ -15,8 +15,6 @@ from typing import Any
 
 from openrknn.compiler.importer.formats.pytorch.widen import widen
 
-__all__ = ["ProgramError", "program_model", "quiet", "reason_of"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["check_tensors", "is_tensor_name", "names_in"]
-
 _ALLOWED = {
     "collections OrderedDict", "torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2",
     "torch._utils _rebuild_parameter", "torch.storage UntypedStorage", "torch Size", "torch device",

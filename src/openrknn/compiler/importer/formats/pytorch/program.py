@@ -14,8 +14,6 @@ from typing import Any
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["checked_payloads", "checked_program"]
-
 _DEEPEST = 200
 _NAME = re.compile(r"[A-Za-z0-9_.\-]*")
 _WORD = re.compile(r"[^()\[\]{}'\"=\\;`\n\r]*")

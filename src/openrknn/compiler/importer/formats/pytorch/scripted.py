@@ -10,8 +10,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.pytorch.exported import quiet, reason_of
 from openrknn.compiler.importer.formats.pytorch.widen import widen
 
-__all__ = ["Shapes", "script_model"]
-
 Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
 """By name, or in the order of the inputs."""
 _OPSET = 17

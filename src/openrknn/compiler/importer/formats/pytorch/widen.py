@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["widen"]
-
 _TYPED = {"Cast": "to", "RandomNormalLike": "dtype", "RandomUniformLike": "dtype", "EyeLike": "dtype",
           "RandomNormal": "dtype", "RandomUniform": "dtype", "Bernoulli": "dtype", "SequenceEmpty": "dtype",
           "HannWindow": "output_datatype", "HammingWindow": "output_datatype",

@@ -9,8 +9,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.pytorch.exported import ProgramError, program_model, quiet, reason_of
 from openrknn.compiler.importer.formats.pytorch.scripted import script_model
 
-__all__ = ["convert"]
-
 
 def convert(request: Mapping[str, Any]) -> bytes:
     """The file `path` of the kind "pt2" or "script", as ONNX. Errors begin after the name of the file."""

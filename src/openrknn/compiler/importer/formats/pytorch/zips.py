@@ -17,8 +17,6 @@ from typing import IO, Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.pairs import Source
 
-__all__ = ["Archive", "write_archive"]
-
 _MOST_MEMBERS = 100_000
 _MOST_SMALL = 64 * 2**20
 _FREE_BYTES, _BYTES_PER_BYTE = 64 * 2**20, 4

@@ -8,8 +8,6 @@ from typing import Any
 
 from openrknn.compiler.errors import ModelError
 
-__all__ = ["checked_config"]
-
 _DEEPEST = 100
 _MODULE = re.compile(
     r"keras(\.(layers|initializers|regularizers|constraints|activations|models|dtype_policies|ops|quantizers"

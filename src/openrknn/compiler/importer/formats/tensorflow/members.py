@@ -14,8 +14,6 @@ from openrknn.compiler.importer.formats.pytorch.zips import Archive
 from openrknn.compiler.importer.formats.tensorflow.keras_config import checked_config
 from openrknn.container.protobuf import DamagedError, fields
 
-__all__ = ["copy_model"]
-
 _MOST_BYTES = 1 << 33
 _MOST_GRAPH = (1 << 31) - 1
 _CHUNK = 1 << 20

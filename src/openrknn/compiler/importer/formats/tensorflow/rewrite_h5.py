@@ -9,8 +9,6 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tensorflow.keras_config import checked_config
 
-__all__ = ["keras_path"]
-
 _DEEPEST, _MOST_ENTRIES = 64, 200_000
 _FREE_BYTES, _BYTES_PER_BYTE = 64 << 20, 4
 

@@ -8,8 +8,6 @@ from typing import Any
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tensorflow.rewrite_h5 import keras_path
 
-__all__ = ["convert"]
-
 _OPSET = 17
 _SILENT = {"Const", "NoOp", "Placeholder", "Assert", "VariableV2", "Assign", "SaveV2", "RestoreV2"}
 """Operators that nobody reads and that are no outputs all the same."""

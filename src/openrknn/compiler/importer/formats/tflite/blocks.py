@@ -8,8 +8,6 @@ from openrknn.compiler.importer.formats.tflite.context import Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Operator, Subgraph
 from openrknn.compiler.importer.formats.tflite.windows import convolve
 
-__all__ = ["RULES", "dilated_runs", "write_dilated"]
-
 _CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 _VALID = 1
 

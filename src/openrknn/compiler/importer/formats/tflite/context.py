@@ -19,8 +19,6 @@ from openrknn.compiler.errors import ModelError, UnsupportedOperatorError
 from openrknn.compiler.float_model import onnx_package
 from openrknn.compiler.importer.formats.tflite.schema import Array, Operator, Subgraph, Tensor
 
-__all__ = ["TO_NCHW", "TO_NHWC", "Context", "Rule", "channel_axis"]
-
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 _PICTURE = 4
 _EIGHT_BITS = (np.int8, np.uint8)

@@ -11,8 +11,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES"]
-
 _DEEPEST = 6
 
 

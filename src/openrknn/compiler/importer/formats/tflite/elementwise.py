@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES"]
-
 _UNARY = {
     "ABS": "Abs", "CEIL": "Ceil", "COS": "Cos", "ELU": "Elu", "EXP": "Exp", "FLOOR": "Floor", "HARD_SWISH": "HardSwish",
     "LOG": "Log", "LOGICAL_NOT": "Not", "LOGISTIC": "Sigmoid", "NEG": "Neg", "RELU": "Relu", "ROUND": "Round",

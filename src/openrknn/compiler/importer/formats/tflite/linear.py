@@ -9,8 +9,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Array, Operator
 
-__all__ = ["RULES"]
-
 _INPUT, _STATE, _PEEPHOLE, _BIAS, _PROJECTION, _FIRST_NORM = 1, 5, 9, 12, 16, 20
 _FAR = 8.0
 """Keras's models say that cells are clipped to 10: beyond this the tanh of a cell is 1 in fp16 and in int8."""

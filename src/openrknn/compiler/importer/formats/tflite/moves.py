@@ -7,8 +7,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import TO_NCHW, Context, Rule, channel_axis
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES"]
-
 _PICTURE = 4
 _SYMMETRIC = 1
 

@@ -7,8 +7,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule, channel_axis
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES"]
-
 _REDUCE = {
     "MEAN": "ReduceMean", "SUM": "ReduceSum", "REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin",
     "REDUCE_PROD": "ReduceProd", "REDUCE_ANY": "ReduceMax", "REDUCE_ALL": "ReduceMin",

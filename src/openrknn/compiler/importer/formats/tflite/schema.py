@@ -15,8 +15,6 @@ from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tflite import sparse
 from openrknn.container.flatbuffer import Buffer, Table
 
-__all__ = ["Model", "Operator", "Options", "Subgraph", "Tensor", "parse"]
-
 Array = np.ndarray[Any, Any]
 
 _TYPES: dict[int, Any] = {

@@ -7,8 +7,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule, channel_axis
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES"]
-
 
 def _strided(context: Context, op: Operator) -> None:
     """Python's x[a:b:c, ..., None, i]: bounds for each dimension, then dimensions that come and go."""

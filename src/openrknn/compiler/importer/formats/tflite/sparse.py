@@ -14,8 +14,6 @@ import numpy as np
 from openrknn.compiler.errors import ModelError
 from openrknn.container.flatbuffer import Table
 
-__all__ = ["dense"]
-
 Array = np.ndarray[Any, Any]
 _SPARSE = 1
 _WIDTHS = {1: np.int32, 2: np.uint16, 3: np.uint8}

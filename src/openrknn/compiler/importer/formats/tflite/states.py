@@ -12,8 +12,6 @@ from dataclasses import replace
 from openrknn.compiler.errors import ModelError
 from openrknn.compiler.importer.formats.tflite.schema import Operator, Subgraph
 
-__all__ = ["open_states"]
-
 _VARIABLES = {"VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"}
 _REMEMBERS = {"SVDF": 4}
 """Operator -> the operand that it changes."""

@@ -11,8 +11,6 @@ import numpy as np
 from openrknn.compiler.importer.formats.tflite.context import Context, Rule
 from openrknn.compiler.importer.formats.tflite.schema import Operator
 
-__all__ = ["RULES", "convolve"]
-
 _WORD, _PADDING_SAME = 4, 1
 """Of the C structures; the schema counts from 0."""
 _SAME = 0
