@@ -194,7 +194,8 @@ sys.exit(main(sys.argv[1:]))
     ids=" ".join,
 )
 def test_a_full_disk_leaves_nothing(words: list[str], given: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _LIMITED, *words]
+    # -B: what it compiles would be cut off as well, and be found by the next one.
+    command = [sys.executable, "-B", "-c", _LIMITED, *words]
     environment = {**os.environ, "OPENRKNN_CACHE": "off", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done
