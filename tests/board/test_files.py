@@ -15,6 +15,7 @@ from openrknn.board.guest import Guest, archive_of
 from openrknn.board.initramfs import Archive
 from openrknn.board.nodes import add_nodes, bar_address
 from openrknn.board.rocket_cases import rocket_cases
+from openrknn.board.setup import set_up
 from openrknn.errors import DeviceError
 from tests.cli.run import run
 
@@ -182,3 +183,11 @@ def test_the_cases_are_many_and_have_names_of_their_own() -> None:
     assert len(names) >= 300
     assert len(set(names)) == len(names)
     assert set(KNOWN) <= set(names)
+
+
+def test_setup_touches_no_folder_of_others(tmp_path: Path) -> None:
+    """It removes the folder `work` at its end."""
+    (tmp_path / "work").mkdir()
+    with pytest.raises(DeviceError, match="did not make; name a new folder with --files"):
+        set_up(tmp_path, "http://mirror.invalid/debian", lambda _: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]

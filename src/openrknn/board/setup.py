@@ -23,6 +23,7 @@ from openrknn.errors import DeviceError
 __all__ = ["set_up"]
 
 _READY_MADE = ("net/9p/9pnet", "net/9p/9pnet_virtio", "fs/netfs/netfs", "fs/9p/9p", "fs/overlayfs/overlay")
+_MARK = ".openrknn-board"
 _TOOLS = ("make", "bash", "dash", "coreutils", "sed", "gawk", "grep", "findutils")
 _DRM, _ROCKET = "drivers/gpu/drm", "drivers/accel/rocket"
 _SOURCES = (f"{_DRM}/scheduler/", "drivers/accel/drm_accel.c", f"{_ROCKET}/")
@@ -43,8 +44,9 @@ Say = Callable[[str], None]
 
 def set_up(folder: Path, mirror: str, say: Say, *, keep: bool = False) -> None:
     """Make all files in `folder`. With `keep`, what was only needed to make them stays too."""
+    _claim(folder)
     work = folder / "work"
-    work.mkdir(parents=True, exist_ok=True)
+    work.mkdir(exist_ok=True)
     debian = Debian(work / "apt", mirror)
     say("fetching the lists of Debian's packages")
     debian.update()
@@ -63,6 +65,15 @@ def set_up(folder: Path, mirror: str, say: Say, *, keep: bool = False) -> None:
     say(find_qemu(folder / "qemu").version)
     if not keep:
         shutil.rmtree(work)
+
+
+def _claim(folder: Path) -> None:
+    """Files are written over and removed here, so the folder must be new, empty, or one of an earlier `setup`."""
+    mark = folder / _MARK
+    if folder.exists() and not mark.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DeviceError(f"{folder} has files that `board setup` did not make; name a new folder with --files")
+    folder.mkdir(parents=True, exist_ok=True)
+    mark.write_text("made by `openrknn board setup`, which writes over what is in this folder\n")
 
 
 def _kernel_version(debian: Debian) -> str:

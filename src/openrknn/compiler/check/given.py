@@ -24,6 +24,8 @@ from openrknn.distance import EQUAL_DB, Distance, measure
 
 _SAME_DB = 60.0
 """Float arithmetic in another order keeps more, unless the model is sensitive."""
+_STEPS_DB = 30.0
+"""Of a quantised model: sums that are half a step are common there, and another order rounds them the other way."""
 _NUDGE = 2.0**-20
 """Of an input: a few units in the last place of float32."""
 _SENSITIVE_DB = 10.0
@@ -52,6 +54,8 @@ class GivenModel:
         outputs = [entry.name for entry in variant.source.graph.output]
         shared = {entry.name for entry in self._model.graph.output}.intersection(outputs)
         self._names = [name for name in outputs if name in shared]
+        is_quantised = any("Quantize" in node.op_type or "QLinear" in node.op_type for node in self._model.graph.node)
+        self._least = _STEPS_DB if is_quantised else _SAME_DB
         self._imported = FloatModel(variant.source, self._names)
         self._given = FloatModel(self._model, self._names)
         types = onnx_package().helper.tensor_dtype_to_np_dtype
@@ -69,14 +73,15 @@ class GivenModel:
         joined = {name: np.concatenate([item[name] for item in items]) if self._batch > 1 else items[0][name]
                   for name in feed}  # fmt: skip
         wanted = self._run(self._given, joined)
-        far = _far(found, wanted)
+        far = _far(found, wanted, self._least)
         if far:
             nudged = self._run(self._given, {name: _nudged(values) for name, values in joined.items()})
             far = [entry for entry in far if not _explains(nudged[entry.output], wanted[entry.output], entry.distance)]
         if far:
             try:
                 second = self._run(FloatModel(self._model, self._names, is_reference=True), joined)
-                far = [entry for entry in far if any(entry.output == other.output for other in _far(found, second))]
+                both = {entry.output for entry in _far(found, second, self._least)}
+                far = [entry for entry in far if entry.output in both]
             except CompileError:  # it has fewer operators than ONNX Runtime
                 pass
         worst = min((measure(found[name], wanted[name]).snr_db for name in wanted if _fits(found[name], wanted[name])),
@@ -88,10 +93,10 @@ class GivenModel:
         return {name: values for name, values in model.run(typed) if name in self._names}
 
 
-def _far(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> list[Departure]:
+def _far(found: Mapping[str, Array], wanted: Mapping[str, Array], least: float) -> list[Departure]:
     return [
         Departure(name, distance) for name, values in wanted.items()
-        if (distance := _distance(found[name], values)).snr_db < _SAME_DB
+        if (distance := _distance(found[name], values)).snr_db < least
     ]  # fmt: skip
 
 
