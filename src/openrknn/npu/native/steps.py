@@ -229,8 +229,10 @@ def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> s
 
 
 def _is_raw_copy(task: Task) -> bool:
-    """16-bit integers that nothing happens to."""
+    """16-bit integers that nothing happens to; what is read as something else is converted on the way."""
     config, out = task.config, task.config.out
+    if task.reader is None or task.reader.precision is not config.in_precision:
+        return False
     if not config.is_copy or (out.scale, out.shift, out.offset, out.minus_exponent) != (1, 0, 0, 0):
         return False
     ignore(out, "precision", "add_first", "rounding")
@@ -267,8 +269,11 @@ def _map(
     target = places.target(config.write, pixels=task.height * task.width, count=needed, valid=valid)
     if target.atoms > count:
         return None
+    kept = min(config.real_channels, config.channels) * size
+    if kept < (target.atoms - 1) * ATOM_BYTES:  # the kernel pads the last atom only
+        return None
     result = structures.Map(source=cube, height=task.height, width=task.width, target=target)
-    result.last_lanes = max(min(config.real_channels, config.channels) * size - (target.atoms - 1) * ATOM_BYTES, 0)
+    result.last_lanes = kept - (target.atoms - 1) * ATOM_BYTES
     if config.real_channels >= config.channels:
         ignore(config, "pad_bits")
     else:
