@@ -11,7 +11,7 @@ from openrknn.compiler import compile_model
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.float_model import FloatModel
 from openrknn.runtime.session import Session
-from tests.compiler.nets import Array, Net
+from tests.compiler.nets import Array, Net, feeds
 
 Piece = tuple[str, tuple[int, ...]]
 
@@ -125,3 +125,15 @@ def test_random_views(seed: int) -> None:
     """75, 131 and 156 had outputs of zeros: the CPU read a window into another output of the model."""
     found = wrong_outputs(seed)
     assert not found or isinstance(found, str)
+
+
+@pytest.mark.parametrize(("target", "form"), [("rk3588", "int8"), ("rk3588", "fp16"), ("rv1106", "int8")])
+def test_a_column_that_is_added_to_all_columns(target: str, form: str) -> None:
+    """Its numbers are surfaces apart, and the reader of numbers for channels takes them one after the other."""
+    net = Net()
+    shape = (1, 17, 1, 2)
+    column = net.add("Slice", "x", *(net.constant([number], np.int64) for number in (0, 1, 3)))
+    model = net.model({"x": shape, "y": shape}, [net.add("Add", column, "y")])
+    data = [dict(zip("xy", feeds(shape, 2, seed), strict=True)) for seed in range(3)]
+    made = compile_model(model, target, calibration=data if form == "int8" else None)
+    assert made.check.snr_db > 35

@@ -79,6 +79,9 @@ def lower_binary(low: Lowering, op: Op) -> None:
         second, other = low.quantization(right), low.cube(right)
     names = [left, other.place.tensor]
     step = low.step(op, method.capitalize() + ("Relu" if relu else ""), inputs=names)
+    if per_channel and other.pitch > 1 and cube[0] > low.format.atom:
+        # A part of a map: the reader of numbers for channels takes them one after the other.
+        other = _alike(low, op, step, (cube[0], 1, 1), other, 1)
     if per_channel and method == "add" and binary.method == "sub" and right not in low.graph.constants:
         other = _negated(low, op, step, other)
     source = low.cube(left)
@@ -87,7 +90,7 @@ def lower_binary(low: Lowering, op: Op) -> None:
         # The operand with the larger scale is the main one, so that the other's factor stays below one.
         first, second, source, other = second, first, other, source
     if low.target.alike_operands and not per_channel and other.pitch != source.pitch and cube[0] > low.format.atom:
-        other = _alike(low, op, step, other, source.pitch)
+        other = _alike(low, op, step, cube, other, source.pitch)
     finish = Finish(first.scale if first else 1.0, target, flying=True)
     finish.subtract_zero_point(first)
     if method == "negate":
@@ -112,9 +115,8 @@ def lower_binary(low: Lowering, op: Op) -> None:
     low.add_rows(step, made)
 
 
-def _alike(low: Lowering, op: Op, step: Step, other: Cube, pitch: int) -> Cube:
-    """A copy of the second operand whose surfaces are as far apart as those of the first."""
-    cube = low.tensor(op.output).cube
+def _alike(low: Lowering, op: Op, step: Step, cube: tuple[int, int, int], other: Cube, pitch: int) -> Cube:
+    """A copy of the second operand with surfaces so far apart."""
     size = low.format.surfaces(cube[0]) * pitch * low.format.atom_bytes
     made = Cube(Place(scratch(low, f"{op.output}_alike", size)), pitch)
     low.add_rows(step, elementwise_task(low.format, cube, other, made))
