@@ -67,6 +67,7 @@ def words_for(command: str, action: argparse.Action, value: object, given: Path)
         "voice": ["get", given],
         "vision": ["get", "coco-ssd"],
         "exec": ["--", given],
+        "board": ["run", "--module", given, "--", given],
         "spy": ["--", given],
         "compare": [given, given],
         "speak": ["hello", "--voice", given],

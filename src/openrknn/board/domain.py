@@ -28,7 +28,7 @@ _SPACE_BYTES = 1 << 32
 _GUEST_PAGE = 4096
 _MOST_DOMAINS = 16
 _MAP_FIXED = 0x10
-_MAP_NORESERVE = 0x4000
+_MAP_NORESERVE = 1 << 14
 _mmap = ctypes.CDLL(None, use_errno=True).mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = (

@@ -30,8 +30,10 @@ BAR_BYTES = 0x20000
 RESET_OFFSET = 0x10000
 """Behind the 64 KiB of the core: one register, a bit for each of its two resets."""
 _VERSION = 0x46495245
-_BANKS = {0: (0x9000, 0xA000)}
-_ONE_BANK = (0xA000,)
+_PAGE = 4096
+_BANKS = {0: (9 * _PAGE, 10 * _PAGE)}
+_ONE_BANK = (10 * _PAGE,)
+"""Offsets of the IOMMU: the first core has two banks of it."""
 _TASK_NUMBER_MASK = 0xFFF
 _BASE_MASK = 0xFFFF_FFF0
 

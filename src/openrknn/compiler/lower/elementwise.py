@@ -79,11 +79,9 @@ def lower_binary(low: Lowering, op: Op) -> None:
         second, other = low.quantization(right), low.cube(right)
     names = [left, other.place.tensor]
     step = low.step(op, method.capitalize() + ("Relu" if relu else ""), inputs=names)
-    if per_channel and other.pitch > 1 and cube[0] > low.format.atom:
-        # A part of a map: the reader of numbers for channels takes them one after the other.
-        other = _alike(low, op, step, (cube[0], 1, 1), other, 1)
-    if per_channel and method == "add" and binary.method == "sub" and right not in low.graph.constants:
-        other = _negated(low, op, step, other)
+    if per_channel:
+        other = _for_channels(low, op, step, other, is_negated=method == "add" and binary.method == "sub" and
+                              right not in low.graph.constants)  # fmt: skip
     source = low.cube(left)
     can_swap = first is not None and second is not None and not per_channel and method in {"add", "max", "min"}
     if can_swap and first is not None and second is not None and second.scale > first.scale:
@@ -121,6 +119,14 @@ def _alike(low: Lowering, op: Op, step: Step, cube: tuple[int, int, int], other:
     made = Cube(Place(scratch(low, f"{op.output}_alike", size)), pitch)
     low.add_rows(step, elementwise_task(low.format, cube, other, made))
     return made
+
+
+def _for_channels(low: Lowering, op: Op, step: Step, other: Cube, *, is_negated: bool) -> Cube:
+    """One number for each channel: the reader takes them one after the other, those of a part of a map lie apart."""
+    channels = low.tensor(op.output).cube[0]
+    if other.pitch > 1 and channels > low.format.atom:
+        other = _alike(low, op, step, (channels, 1, 1), other, 1)
+    return _negated(low, op, step, other) if is_negated else other
 
 
 def _negated(low: Lowering, op: Op, step: Step, other: Cube) -> Cube:
