@@ -97,7 +97,7 @@ def _add_rocket(root: Node, core: int, clock: int, mmu: int, reset: int) -> None
     root.add(
         f"npu@{base:x}",
         compatible=text("rockchip,rk3588-rknn-core"),
-        reg=_reg((base, 0x1000), (base + 0x1000, 0x1000), (base + 3 * _PAGE, 0x1000)), reg_names=text("pc", "cna", "core"),
+        reg=_reg((base, _PAGE), (base + _PAGE, _PAGE), (base + 3 * _PAGE, _PAGE)), reg_names=text("pc", "cna", "core"),
         interrupts=_interrupt(core), clocks=cells(clock, clock, clock, clock), clock_names=text(*_CLOCKS),
         resets=cells(reset, 0, reset, 1), reset_names=text("srst_a", "srst_h"), iommus=cells(mmu),
     )  # fmt: skip
