@@ -60,6 +60,10 @@ def numbers(precision: Precision, width: int) -> st.SearchStrategy[float]:
     return st.integers(-(1 << width - 1) + 1, (1 << width - 1) - 2)
 
 
+def _is_bound(number: float) -> bool:
+    return number != (1 << 31) - 1
+
+
 @st.composite
 def poolings(draw: st.DrawFn, kind: Kind) -> Pooling:
     atom, sides = kind.chip.atom_bytes, st.integers(1, 8000)
@@ -93,7 +97,8 @@ def stages(draw: st.DrawFn, kind: Kind, precision: Precision, *, is_norm: bool) 
     return Stage(
         addend=draw(st.none() | numbers(precision, 32)) if adds else 0, adds=adds,
         subtracts=adds and kind.is_rk3588 and draw(st.booleans()), scaling=draw(st.none() | st.just(scaling)),
-        clamp=draw(st.none() | st.builds(Clamp, st.none() | numbers(precision, 32).map(abs))),
+        # The largest whole number bounds nothing, and is how RK3562 writes that there is no bound.
+        clamp=draw(st.none() | st.builds(Clamp, st.none() | numbers(precision, 32).map(abs).filter(_is_bound))),
         is_float=is_float(precision), adds_first=is_norm and kind.is_named,
         takes_larger=adds and draw(st.booleans()) if kind.is_rk3566 or (is_norm and kind.name in {"rk3562", "rv1106"})
         else False,
