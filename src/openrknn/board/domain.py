@@ -1,7 +1,7 @@
 """An address space of the NPU, as the IOMMU's page tables describe it, in one piece of this process's memory.
 
 The pages of a buffer lie anywhere in the memory of the virtual machine. Here they are mapped side by side, so that the
-software NPU sees what the NPU sees, and nothing is copied. Addresses without a page have memory of nobody behind them:
+software NPU sees what the NPU sees, and nothing is copied. Addresses without a page have anonymous memory behind them:
 a program that was decoded before they were unmapped must not end this process.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.board.guest_memory import PAGE, GuestMemory
-from openrknn.board.iommu import pages_of
+from openrknn.board.iommu import PAGE_BYTES, pages_of
 from openrknn.chips import Chip
 from openrknn.errors import DeviceError
 from openrknn.fakekernel.execution import ExecutionSpace
@@ -25,7 +25,6 @@ from openrknn.npu import Buffer
 __all__ = ["Domain", "Domains"]
 
 _SPACE_BYTES = 1 << 32
-_GUEST_PAGE = 4096
 _MOST_DOMAINS = 16
 _MAP_FIXED = 0x10
 _MAP_NORESERVE = 1 << 14
@@ -41,8 +40,9 @@ class Domain:
     """The pages that one page directory maps."""
 
     def __init__(self, chip: Chip) -> None:
-        if PAGE != _GUEST_PAGE:
-            raise DeviceError(f"this machine has pages of {PAGE} bytes; a virtual board needs 4096, as the NPU's IOMMU")
+        if PAGE != PAGE_BYTES:
+            needed = f"a virtual board needs {PAGE_BYTES}, as the NPU's IOMMU"
+            raise DeviceError(f"this machine has pages of {PAGE} bytes; {needed}")
         self.space = ExecutionSpace(chip, strict=False)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         self._window = np.frombuffer(mmap.mmap(-1, _SPACE_BYTES, flags=flags), np.uint8)
@@ -84,7 +84,7 @@ class Domain:
             self._map(first, count, place.descriptor, place.offset)
 
     def _map(self, first: int, count: int, descriptor: int, offset: int) -> None:
-        """Pages of a file in the place of what is there; of nobody, without a descriptor."""
+        """Replace what is mapped by pages of a file, or by anonymous pages without a descriptor."""
         kind = mmap.MAP_SHARED if descriptor >= 0 else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         where = self._window.ctypes.data + first * PAGE
         mapped = _mmap(

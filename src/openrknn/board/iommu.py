@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from openrknn.board.guest_memory import GuestMemory
 
-__all__ = ["BANK_BYTES", "Bank", "Command", "Register", "Status", "pages_of", "physical"]
+__all__ = ["BANK_BYTES", "PAGE_BYTES", "Bank", "Command", "Register", "Status", "pages_of", "physical"]
 
 BANK_BYTES = 0x100
 _ENTRIES = 1024
 _VALID = 1
+PAGE_BYTES = 4096
 PAGE_FAULT = 1
 _READ_BACK = 0xFFFF_FFF0
 """Bits of DTE_ADDR that are kept: drivers write a pattern and compare."""

@@ -8,12 +8,12 @@ line of its PCI slot.
 from __future__ import annotations
 
 from openrknn.board.device_tree import Node, cells, text
+from openrknn.board.iommu import PAGE_BYTES
 from openrknn.board.npu_device import RESET_OFFSET, bank_offsets
 
 __all__ = ["DRIVERS", "add_nodes", "bar_address", "slot_of"]
 
 DRIVERS = ("rocket", "rknpu")
-_PAGE = 4096
 _BARS = 0x3000_0000
 _BAR_STEP = 0x10_0000
 _FIRST_SLOT = 1
@@ -97,7 +97,7 @@ def _add_rocket(root: Node, core: int, clock: int, mmu: int, reset: int) -> None
     root.add(
         f"npu@{base:x}",
         compatible=text("rockchip,rk3588-rknn-core"),
-        reg=_reg((base, _PAGE), (base + _PAGE, _PAGE), (base + 3 * _PAGE, _PAGE)), reg_names=text("pc", "cna", "core"),
+        reg=_reg(*((base + page * PAGE_BYTES, PAGE_BYTES) for page in (0, 1, 3))), reg_names=text("pc", "cna", "core"),
         interrupts=_interrupt(core), clocks=cells(clock, clock, clock, clock), clock_names=text(*_CLOCKS),
         resets=cells(reset, 0, reset, 1), reset_names=text("srst_a", "srst_h"), iommus=cells(mmu),
     )  # fmt: skip
@@ -116,7 +116,7 @@ def _add_rknpu(root: Node, clock: int, mmu: int, resets: list[int], handles: _Ha
     lines = [cells(resets[core], bit) for bit in range(2) for core in numbers]
     root.add(
         f"npu@{bar_address(0):x}",
-        compatible=text("rockchip,rk3588-rknpu"), reg=_reg(*((bar_address(core), 9 * _PAGE) for core in numbers)),
+        compatible=text("rockchip,rk3588-rknpu"), reg=_reg(*((bar_address(core), 9 * PAGE_BYTES) for core in numbers)),
         interrupts=b"".join(map(_interrupt, numbers)),
         interrupt_names=text(*(f"npu{core}_irq" for core in numbers)),
         clocks=cells(*[clock] * len(clocks)), clock_names=text(*clocks),

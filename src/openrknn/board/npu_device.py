@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from openrknn.board.domain import Domains
 from openrknn.board.guest_memory import GuestMemory
-from openrknn.board.iommu import BANK_BYTES, Bank
+from openrknn.board.iommu import BANK_BYTES, PAGE_BYTES, Bank
 from openrknn.board.pci import CONFIG_SIZE, ConfigSpace
 from openrknn.board.vfio_user import CONFIG_REGION
 from openrknn.chips import Chip
@@ -30,9 +30,8 @@ BAR_BYTES = 0x20000
 RESET_OFFSET = 0x10000
 """Behind the 64 KiB of the core: one register, a bit for each of its two resets."""
 _VERSION = 0x46495245
-_PAGE = 4096
-_BANKS = {0: (9 * _PAGE, 10 * _PAGE)}
-_ONE_BANK = (10 * _PAGE,)
+_BANKS = {0: (9 * PAGE_BYTES, 10 * PAGE_BYTES)}
+_ONE_BANK = (10 * PAGE_BYTES,)
 """Offsets of the IOMMU: the first core has two banks of it."""
 _TASK_NUMBER_MASK = 0xFFF
 _BASE_MASK = 0xFFFF_FFF0

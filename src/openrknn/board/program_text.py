@@ -6,12 +6,15 @@ from collections.abc import Mapping
 
 from openrknn.uapi.ioctl import Ioctl
 
-__all__ = ["PROTECTION", "READ_WRITE", "Script", "Value"]
+__all__ = ["ALL_ONES", "NOWHERE", "PROTECTION", "READ_WRITE", "Script", "Value"]
 
 NODE = "/dev/accel/accel0"
 READ_WRITE = 2
 PROTECTION = 3
 """Of a map that can be read and written."""
+NOWHERE = 0x10
+"""An address that no program has mapped."""
+ALL_ONES = 0xFFFF_FFFF
 Value = int | str
 _REQUEST_SIZE_BITS = 16
 _SIZE_MASK = 0x3FFF << _REQUEST_SIZE_BITS

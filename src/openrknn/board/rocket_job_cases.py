@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openrknn.board import streams
-from openrknn.board.program_text import PROTECTION, Script, Value
+from openrknn.board.iommu import PAGE_BYTES
+from openrknn.board.program_text import ALL_ONES, NOWHERE, PROTECTION, Script, Value
 from openrknn.uapi import drm, rocket
 
 __all__ = ["job_cases"]
 
-_PAGE = 4096
-_A, _B, _C, _COMMANDS = (number * _PAGE for number in range(4))
+_A, _B, _C, _COMMANDS = (number * PAGE_BYTES for number in range(4))
 _HANDLES = {"a": 1, "b": 2, "c": 3, "k": 4}
 _WAIT_NS = 60_000_000_000
-_NOWHERE = 0x10
-"""An address that no program has mapped."""
-_ALL_ONES = 0xFFFF_FFFF
 
 
 def job_cases() -> Iterator[Script]:
@@ -34,8 +31,8 @@ def _ready_job(case: Script, seed: int = 0) -> str:
     """A file with a product in its first four buffers."""
     file = case.open()
     for name in "abck":
-        argument = case.call(file, rocket.CREATE_BO, size=_PAGE)
-        case.do("map", name, file, _PAGE, case.get("offset", argument, rocket.CREATE_BO, "offset"), PROTECTION)
+        argument = case.call(file, rocket.CREATE_BO, size=PAGE_BYTES)
+        case.do("map", name, file, PAGE_BYTES, case.get("offset", argument, rocket.CREATE_BO, "offset"), PROTECTION)
     left, right, _ = streams.operands(seed)
     body = streams.product_body(_A, _B, _C) + streams.tail(streams.PRODUCT_MASK)
     for name, data in (("a", left), ("b", right), ("k", streams.to_bytes(body))):
@@ -84,14 +81,14 @@ def _submitting() -> Iterator[Script]:
         "nothing": {},
         **{f"job-size-{size}": {"submit_job_struct_size": size} for size in (0, 8, 39, 40, 48, 64)},
         **{f"jobs-{count}": {"submit_job_count": count} for count in (0, 1)},
-        **{f"reserved-{value}": {"submit_reserved": value} for value in (1, _ALL_ONES)},
+        **{f"reserved-{value}": {"submit_reserved": value} for value in (1, ALL_ONES)},
         "no-jobs-and-reserved": {"submit_job_count": 0, "submit_reserved": 1},
-        **{f"jobs-at-{place}": {"submit_jobs": place} for place in (0, _NOWHERE)},
+        **{f"jobs-at-{place}": {"submit_jobs": place} for place in (0, NOWHERE)},
         **{f"task-size-{size}": {"task_struct_size": size} for size in (0, 4, 7, 8, 16, 64)},
         "no-tasks": {"task_count": 0},
-        **{f"tasks-at-{place}": {"tasks": place} for place in (0, _NOWHERE)},
-        **{f"inputs-at-{place}": {"in_bo_handles": place} for place in (0, _NOWHERE)},
-        **{f"outputs-at-{place}": {"out_bo_handles": place} for place in (0, _NOWHERE)},
+        **{f"tasks-at-{place}": {"tasks": place} for place in (0, NOWHERE)},
+        **{f"inputs-at-{place}": {"in_bo_handles": place} for place in (0, NOWHERE)},
+        **{f"outputs-at-{place}": {"out_bo_handles": place} for place in (0, NOWHERE)},
         "no-words": {"words": 0},
         "no-inputs": {"in_bo_handle_count": 0},
     }
@@ -101,7 +98,7 @@ def _submitting() -> Iterator[Script]:
         _submit(case, file, "abk", "c", **changes)
         _finish(case, file)
         yield case
-    for read in ("", "a", "abck"):  # nobody can wait for the end of such a job, only for the next one's
+    for read in ("", "a", "abck"):  # a program cannot wait for the end of such a job, only for the next one's
         case = Script(f"submit-without-outputs-{read or 'none'}")
         file = _ready_job(case)
         _submit(case, file, read, "")
@@ -152,7 +149,7 @@ def _processes() -> Iterator[Script]:
     _finish(case, file)
     case.do("end")
     case.do("sum", "$c", streams.ROWS * streams.COLUMNS * 2)
-    made = case.call(file, rocket.CREATE_BO, size=_PAGE)
+    made = case.call(file, rocket.CREATE_BO, size=PAGE_BYTES)
     case.show(made, rocket.CREATE_BO, "handle", "dma_address")
     yield case
     for name, waits in (("with-its-job", False), ("after-its-job", True)):
@@ -172,8 +169,8 @@ def _processes() -> Iterator[Script]:
         case = Script(f"opened-and-closed-{count}-times")
         for _ in range(count):
             file = case.open()
-            case.call(file, rocket.CREATE_BO, size=_PAGE)
+            case.call(file, rocket.CREATE_BO, size=PAGE_BYTES)
             case.do("close", file)
-        made = case.call(case.open(), rocket.CREATE_BO, size=_PAGE)
+        made = case.call(case.open(), rocket.CREATE_BO, size=PAGE_BYTES)
         case.show(made, rocket.CREATE_BO, "handle", "dma_address")
         yield case

@@ -20,6 +20,7 @@ from openrknn.compiler.float_model import FloatModel, onnx_package
 from openrknn.compiler.importer.shapes import model_inputs
 from openrknn.compiler.ir import Array
 from openrknn.compiler.result import Variant
+from openrknn.compiler.trials import grouped
 from openrknn.distance import EQUAL_DB, Distance, measure
 
 _SAME_DB = 60.0
@@ -36,7 +37,7 @@ _PIXELS = 50
 
 
 class Departure(NamedTuple):
-    """An output for which the import is not what was given."""
+    """An output, and how far the import is from what was given."""
 
     output: str
     distance: Distance
@@ -67,45 +68,32 @@ class GivenModel:
         feed = {name: _typed(values, self._types[name]).astype(values.dtype) for name, values in feed.items()}
         items = [{name: np.roll(values, item, axis=-1) if values.ndim else values for name, values in feed.items()}
                  for item in range(self._batch)]  # fmt: skip
-        parts = [dict(self._imported.run(item)) for item in items]
-        found = {name: np.concatenate([part[name] for part in parts]) if self._batch > 1 else parts[0][name]
-                 for name in self._imported.names}  # fmt: skip
-        joined = {name: np.concatenate([item[name] for item in items]) if self._batch > 1 else items[0][name]
-                  for name in feed}  # fmt: skip
+        found = next(grouped([dict(self._imported.run(item)) for item in items], self._batch))
+        joined = next(grouped(items, self._batch))
         wanted = self._run(self._given, joined)
-        far = _far(found, wanted, self._least)
+        distances = _distances(found, wanted)
+        far = [entry for entry in distances if entry.distance.snr_db < self._least]
         if far:
             nudged = self._run(self._given, {name: _nudged(values) for name, values in joined.items()})
             far = [entry for entry in far if not _explains(nudged[entry.output], wanted[entry.output], entry.distance)]
         if far:
             try:
                 second = self._run(FloatModel(self._model, self._names, is_reference=True), joined)
-                both = {entry.output for entry in _far(found, second, self._least)}
+                both = {name for name, distance in _distances(found, second) if distance.snr_db < self._least}
                 far = [entry for entry in far if entry.output in both]
             except CompileError:  # it has fewer operators than ONNX Runtime
                 pass
-        worst = min((measure(found[name], wanted[name]).snr_db for name in wanted if _fits(found[name], wanted[name])),
-                    default=EQUAL_DB)  # fmt: skip
-        return worst, far
+        return min((entry.distance.snr_db for entry in distances), default=EQUAL_DB), far
 
     def _run(self, model: FloatModel, feed: Mapping[str, Array]) -> dict[str, Array]:
         typed = {name: _typed(feed[name], kind) for name, kind in self._types.items() if name in feed}
         return {name: values for name, values in model.run(typed) if name in self._names}
 
 
-def _far(found: Mapping[str, Array], wanted: Mapping[str, Array], least: float) -> list[Departure]:
-    return [
-        Departure(name, distance) for name, values in wanted.items()
-        if (distance := _distance(found[name], values)).snr_db < least
-    ]  # fmt: skip
-
-
-def _fits(found: Array, wanted: Array) -> bool:
-    return found.size == wanted.size
-
-
-def _distance(found: Array, wanted: Array) -> Distance:
-    return measure(found, wanted) if _fits(found, wanted) else measure(np.full(wanted.size, np.nan), wanted)
+def _distances(found: Mapping[str, Array], wanted: Mapping[str, Array]) -> list[Departure]:
+    """Of every output; one with another number of elements is as far as can be."""
+    lost = {name: np.full(values.size, np.nan) for name, values in wanted.items() if found[name].size != values.size}
+    return [Departure(name, measure(lost.get(name, found[name]), values)) for name, values in wanted.items()]
 
 
 def _explains(nudged: Array, wanted: Array, distance: Distance) -> bool:
