@@ -15,6 +15,7 @@ from openrknn.board.guest import Guest, archive_of
 from openrknn.board.initramfs import Archive
 from openrknn.board.nodes import add_nodes, bar_address
 from openrknn.board.rocket_cases import rocket_cases
+from openrknn.board.run import Board
 from openrknn.board.setup import set_up
 from openrknn.errors import DeviceError
 from tests.cli.run import run
@@ -92,6 +93,13 @@ def _files(folder: Path) -> BoardFiles:
         (folder / name).write_bytes(ELF)
     _module(folder / "modules", "rocket", "")
     return find_files(folder)
+
+
+def test_rknpu_needs_the_module_of_its_regulator(tmp_path: Path) -> None:
+    """Without it the kernel defers the NPU: the driver loads, and no node appears."""
+    board = Board("rknpu", _files(tmp_path), qemu.Qemu(("no-qemu",), "none"))
+    with pytest.raises(DeviceError, match="no module 'fixed'; `openrknn board setup` makes it"):
+        board.run(["/program"], [board.files.modules["rocket"]])
 
 
 def test_files_that_are_missing_are_named(tmp_path: Path) -> None:

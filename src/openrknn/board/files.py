@@ -14,7 +14,7 @@ from pathlib import Path
 from openrknn.errors import DeviceError
 from openrknn.folders import cache_folder
 
-__all__ = ["FOLDER_VARIABLE", "BoardFiles", "default_folder", "find_files", "in_load_order"]
+__all__ = ["FOLDER_VARIABLE", "BoardFiles", "default_folder", "find_files", "in_load_order", "module_named"]
 
 FOLDER_VARIABLE = "OPENRKNN_BOARD"
 """The folder of `openrknn board setup`, if it is not in the cache."""
@@ -49,6 +49,13 @@ def find_files(folder: Path | None = None) -> BoardFiles:
         raise DeviceError(f"{where}; `openrknn board setup` makes them from Debian's packages")
     modules = {_name(path): path for path in sorted((folder / MODULES).glob("*.ko"))}
     return BoardFiles(folder, folder / KERNEL, folder / SHELL, modules)
+
+
+def module_named(name: str, files: BoardFiles) -> Path:
+    """A module that `setup` makes."""
+    if name not in files.modules:
+        raise DeviceError(f"{files.folder} has no module {name!r}; `openrknn board setup` makes it")
+    return files.modules[name]
 
 
 def in_load_order(wanted: list[Path], known: dict[str, Path]) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openrknn.board.files import BoardFiles, in_load_order
+from openrknn.board.files import BoardFiles, in_load_order, module_named
 from openrknn.board.initramfs import Archive
 from openrknn.board.nodes import bar_address, slot_of
 from openrknn.errors import DeviceError
@@ -48,7 +48,7 @@ def archive_of(guest: Guest, files: BoardFiles) -> bytes:
     archive.device("dev/console", 5, 1)
     wanted = [*guest.modules]
     if guest.has_root or guest.has_share:
-        wanted = [*(_module(name, files) for name in _ROOT_MODULES), *wanted]
+        wanted = [*(module_named(name, files) for name in _ROOT_MODULES), *wanted]
     ordered = in_load_order(wanted, files.modules)
     for path in ordered:
         archive.file(f"modules/{path.name}", path.read_bytes())
@@ -60,12 +60,6 @@ def archive_of(guest: Guest, files: BoardFiles) -> bytes:
         archive.file(name.lstrip("/"), data)
     archive.file("init", _script(guest, [path.name for path in ordered], command).encode(), 0o755)
     return archive.to_bytes()
-
-
-def _module(name: str, files: BoardFiles) -> Path:
-    if name not in files.modules:
-        raise DeviceError(f"{files.folder} has no module {name!r}; `openrknn board setup` makes it")
-    return files.modules[name]
 
 
 def _static_program(path: Path) -> bytes:

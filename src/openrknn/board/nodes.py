@@ -11,9 +11,11 @@ from openrknn.board.device_tree import Node, cells, text
 from openrknn.board.iommu import PAGE_BYTES
 from openrknn.board.npu_device import RESET_OFFSET, bank_offsets
 
-__all__ = ["DRIVERS", "add_nodes", "bar_address", "slot_of"]
+__all__ = ["DRIVERS", "NEEDED_MODULES", "add_nodes", "bar_address", "slot_of"]
 
 DRIVERS = ("rocket", "rknpu")
+NEEDED_MODULES = {"rknpu": ("fixed",)}
+"""Driver -> modules without which the kernel defers its device: here the one of the regulator."""
 _BARS = 0x3000_0000
 _BAR_STEP = 0x10_0000
 _FIRST_SLOT = 1
@@ -111,7 +113,7 @@ def _add_rknpu(root: Node, clock: int, mmu: int, resets: list[int], handles: _Ha
         compatible=text("regulator-fixed"), regulator_name=text("vdd_npu"), regulator_always_on=b"",
         regulator_min_microvolt=cells(800_000), regulator_max_microvolt=cells(800_000), phandle=cells(supply),
     )  # fmt: skip
-    clocks = ["clk_npu", *(f"aclk{core}" for core in numbers), *(f"hclk{core}" for core in numbers), "pclk"]
+    clocks = ["scmi_clk", *(f"aclk{core}" for core in numbers), *(f"hclk{core}" for core in numbers), "pclk"]
     names = [f"srst_{kind}{core}" for kind in "ah" for core in numbers]
     lines = [cells(resets[core], bit) for bit in range(2) for core in numbers]
     root.add(

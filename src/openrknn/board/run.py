@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from openrknn.board.device_tree import parse_tree
-from openrknn.board.files import BoardFiles
+from openrknn.board.files import BoardFiles, module_named
 from openrknn.board.guest import EXIT_LINE, Guest, archive_of
-from openrknn.board.nodes import add_nodes, slot_of
+from openrknn.board.nodes import NEEDED_MODULES, add_nodes, slot_of
 from openrknn.board.npu_device import NpuCore, Shared
 from openrknn.board.qemu import Machine, Qemu, device_option, device_tree_of
 from openrknn.board.vfio_user import DeviceServer
@@ -76,9 +76,11 @@ class Board:
         timeout: float | None = None,
     ) -> tuple[Result, bytes]:
         """Boot, run a program, and power off. What the program writes is returned if `stdout` is a pipe."""
+        needed = [module_named(name, self.files) for name in NEEDED_MODULES.get(self.driver, ())]
         guest = Guest(
-            command, modules, self.cores, self.root is not None, self.share is not None, is_interactive, texts or {}
-        )
+            command, [*needed, *modules], self.cores, self.root is not None, self.share is not None, is_interactive,
+            texts or {},
+        )  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
             folder = Path(name)
             log = log or folder / "kernel.log"

@@ -22,7 +22,10 @@ from openrknn.errors import DeviceError
 
 __all__ = ["set_up"]
 
-_READY_MADE = ("net/9p/9pnet", "net/9p/9pnet_virtio", "fs/netfs/netfs", "fs/9p/9p", "fs/overlayfs/overlay")
+_READY_MADE = (
+    "net/9p/9pnet", "net/9p/9pnet_virtio", "fs/netfs/netfs", "fs/9p/9p", "fs/overlayfs/overlay",
+    "drivers/regulator/fixed",
+)  # fmt: skip
 _MARK = ".openrknn-board"
 _TOOLS = ("make", "bash", "dash", "coreutils", "sed", "gawk", "grep", "findutils")
 _DRM, _ROCKET = "drivers/gpu/drm", "drivers/accel/rocket"
