@@ -192,6 +192,9 @@ class BudgetError(ExecutionError):
 class AccessError(ExecutionError):
     """A block reads or writes outside every buffer: on a board an IOMMU fault."""
 
+    is_write = False
+    """Whether it writes there."""
+
 
 class UnreadRegisterError(ExecutionError):
     """A register was written that no block of the task read."""

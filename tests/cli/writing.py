@@ -17,7 +17,7 @@ NOT_WRITTEN = frozenset({
     "--api-server", "--batch", "--batch-delay", "--beam", "--ca-file", "--cache", "--calibrate", "--chip", "--clear",
     "--client-connections", "--client-rate", "--client-streams", "--color", "--config", "--constant", "--core-list",
     "--cores", "--count", "--custom-string", "--device", "--dra-shares", "--drain", "--drain-delay", "--driver",
-    "--engine", "--expect", "--explain", "--family", "--files", "--first", "--fit", "--fp16-layers", "--fps",
+    "--engine", "--expect", "--explain", "--family", "--fault", "--files", "--first", "--fit", "--fp16-layers", "--fps",
     "--frames", "--golden", "--graph", "--group-id", "--grpc-port", "--host", "--ignore", "--input/-i", "--instances",
     "--interval", "--job", "--kernel", "--kubelet-dir", "--labels", "--layout", "--length-scale", "--library",
     "--limit", "--line", "--log", "--log-format", "--log-level", "--machine", "--max-audio", "--max-body",

@@ -13,6 +13,9 @@
  *     end                             kill                     (the child ends itself with SIGKILL)
  *
  * A value is a number, $VAR, or $VAR+number.
+ *
+ * With a second argument, the name of each case is also written to that file: in the kernel's log (/dev/kmsg) it shows
+ * which case a warning belongs to.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,6 +37,7 @@ static struct { char name[24]; uint64_t value; } variables[MOST_NAMES];
 static int variable_count;
 static struct { void *place; size_t size; } maps[MOST_NAMES];
 static int map_count;
+static int marks = -1;
 
 static uint64_t value_of(const char *word) {
     if (word == NULL)
@@ -95,7 +99,11 @@ static void begin(const char *name) {
     for (int file = LAST_FILE; file >= FIRST_FILE; file--)
         close(file);
     variable_count = 0;
-    printf("case %s\n", name);
+    char line[96]; /* in one write, and not by dprintf: that seeks, which /dev/kmsg refuses */
+    int length = snprintf(line, sizeof line, "case %s\n", name);
+    fputs(line, stdout);
+    if (marks >= 0 && write(marks, line, (size_t)length) != length)
+        marks = -1;
 }
 
 static void prepare(char **words, int count) {
@@ -183,6 +191,8 @@ int main(int argc, char **argv) {
     /* All of it at once: a child that reads on would move the place in the file for its parent. */
     if (getdelim(&text, &size, 0, file) <= 0 || (file = fmemopen(text, strlen(text), "r")) == NULL)
         return 2;
+    if (argc > 2 && (marks = open(argv[2], O_WRONLY)) >= 0)
+        marks = fcntl(marks, F_DUPFD, LAST_FILE + 1); /* `begin` closes those below */
     while (getline(&line, &room, file) > 0) {
         char *words[MOST_WORDS] = {0};
         int count = 0;

@@ -26,6 +26,7 @@ KNOWN = {
 _SOURCE = Path(__file__).with_name("cases.c")
 _FLAGS = ("-O1", "-Wall")
 _TEXT = "/cases"
+_KERNEL_LOG = "/dev/kmsg"
 _CHIP, _DRIVER = "rk3588", "rocket"
 _DONE, _END = "done", "end"
 """The last line, and the case that closes the files of the last one."""
@@ -70,8 +71,8 @@ def real_answers(board: Board, modules: list[Path], log: Path | None, timeout: f
     """Of a real kernel on a virtual board."""
     program = build("aarch64", "cases", [_SOURCE], (*_FLAGS, "-static"))
     result, output = board.run(
-        [str(program), _TEXT], modules, texts={_TEXT: _text()}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        log=log, timeout=timeout,
+        [str(program), _TEXT, _KERNEL_LOG], modules, texts={_TEXT: _text()}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, log=log, timeout=timeout,
     )  # fmt: skip
     return answers_of(output), result
 

@@ -20,6 +20,7 @@ from openrknn.board.iommu import PAGE_BYTES, pages_of
 from openrknn.chips import Chip
 from openrknn.errors import DeviceError
 from openrknn.fakekernel.execution import ExecutionSpace
+from openrknn.fakekernel.states import CoreStates
 from openrknn.npu import Buffer
 
 __all__ = ["Domain", "Domains"]
@@ -39,16 +40,16 @@ _Pages = npt.NDArray[np.int64]
 class Domain:
     """The pages that one page directory maps."""
 
-    def __init__(self, chip: Chip) -> None:
+    def __init__(self, chip: Chip, states: CoreStates, number: int) -> None:
         if PAGE != PAGE_BYTES:
             needed = f"a virtual board needs {PAGE_BYTES}, as the NPU's IOMMU"
             raise DeviceError(f"this machine has pages of {PAGE} bytes; {needed}")
-        self.space = ExecutionSpace(chip, strict=False)
+        self.space = ExecutionSpace(chip, states, strict=False)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         self._window = np.frombuffer(mmap.mmap(-1, _SPACE_BYTES, flags=flags), np.uint8)
         self._pages: _Pages = np.empty((0, 2), np.int64)
         self._runs: dict[tuple[int, int], int] = {}
-        self._last = 0
+        self._last = number << 32  # no two pieces of memory of a board have the same number
         self._lock = threading.Lock()
 
     def update(self, memory: GuestMemory, directory: int) -> None:
@@ -101,24 +102,25 @@ class Domains:
     def __init__(self, chip: Chip, memory: GuestMemory) -> None:
         self._chip = chip
         self._memory = memory
+        self.states = CoreStates()
+        """Of the cores: registers do not belong to an address space."""
+        self._made = 0
         self._domains: dict[int, Domain] = {}
         self._lock = threading.Lock()
 
     def at(self, directory: int) -> Domain:
         """The domain, as its page tables are now."""
         with self._lock:
-            domain = self._domains.pop(directory, None) or Domain(self._chip)
+            domain = self._domains.pop(directory, None) or self._new()
             self._domains[directory] = domain  # the last one used is the last one to go
             if len(self._domains) > _MOST_DOMAINS:
                 del self._domains[next(iter(self._domains))]
         domain.update(self._memory, directory)
         return domain
 
-    def reset(self) -> None:
-        """Registers and tables of the cores are empty."""
-        with self._lock:
-            for domain in self._domains.values():
-                domain.space.reset()
+    def _new(self) -> Domain:
+        self._made += 1
+        return Domain(self._chip, self.states, self._made)
 
 
 def _neighbours(numbers: list[int], places: dict[int, int] | None = None) -> list[tuple[int, int]]:

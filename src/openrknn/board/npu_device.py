@@ -6,10 +6,11 @@ tasks and runs them is the emulated kernel's. Here is only what a driver reads a
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -17,11 +18,11 @@ from openrknn.board.domain import Domains
 from openrknn.board.guest_memory import GuestMemory
 from openrknn.board.iommu import BANK_BYTES, PAGE_BYTES, Bank
 from openrknn.board.pci import CONFIG_SIZE, ConfigSpace
+from openrknn.board.starts import Start, outcome_of
 from openrknn.board.vfio_user import CONFIG_REGION
 from openrknn.chips import Chip
-from openrknn.fakekernel.execution import run_lists
+from openrknn.fakekernel.faults import FaultKind, Faults
 from openrknn.fakekernel.outcome import Outcome
-from openrknn.fakekernel.tasks import COUNTER, started_at
 
 __all__ = ["BAR_BYTES", "RESET_OFFSET", "NpuCore", "Register", "Shared", "bank_offsets"]
 
@@ -35,6 +36,8 @@ _ONE_BANK = (10 * PAGE_BYTES,)
 """Offsets of the IOMMU: the first core has two banks of it."""
 _TASK_NUMBER_MASK = 0xFFF
 _BASE_MASK = 0xFFFF_FFF0
+_NOTHING = 0xFFFF_FFFF
+"""What is read where no device answers."""
 
 
 class Register(IntEnum):
@@ -67,7 +70,12 @@ class Shared:
     memory: GuestMemory = field(default_factory=GuestMemory)
     waits: bool = True
     """Whether a job is done when the write that starts it returns: then the guest's time stands still meanwhile."""
-    on_job: Callable[[int, Outcome], None] = lambda core, outcome: None
+    faults: Faults = field(default_factory=Faults)
+    on_start: Callable[[Start], None] = lambda start: None
+    """Called before a start does anything."""
+    on_end: Callable[[Start, Outcome], None] = lambda start, outcome: None
+    """Called when nothing more comes of it, well or not."""
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
         self.domains = Domains(self.chip, self.memory)
@@ -87,7 +95,7 @@ class NpuCore:
         self._resets = 0
         self._job: threading.Thread | None = None
         self._interrupt: int | None = None
-        self._is_masked = False
+        self._is_masked = self._is_gone = False
         self._lock = threading.RLock()
         self.region_sizes = {0: BAR_BYTES, CONFIG_REGION: CONFIG_SIZE}
 
@@ -137,9 +145,11 @@ class NpuCore:
             self._raw = self._tasks_done = 0
             for bank in self._banks.values():
                 bank.reset()
-        self._shared.domains.reset()
+        self._shared.domains.states.reset(self._number)
 
     def _read(self, offset: int) -> int:
+        if self._is_gone:
+            return _NOTHING
         for start, bank in self._banks.items():
             if start <= offset < start + BANK_BYTES:
                 return bank.read(offset - start)
@@ -156,6 +166,8 @@ class NpuCore:
         return self._registers.get(offset, 0)
 
     def _write(self, offset: int, value: int) -> None:
+        if self._is_gone:
+            return
         for start, bank in self._banks.items():
             if start <= offset < start + BANK_BYTES:
                 with self._lock:
@@ -183,6 +195,7 @@ class NpuCore:
         with self._lock:
             self._registers.clear()
             self._raw = self._tasks_done = 0
+        self._shared.domains.states.reset(self._number)
 
     def _end_job(self) -> None:
         if self._job is not None:
@@ -199,33 +212,39 @@ class NpuCore:
         first = registers.get(Register.BASE_ADDRESS, 0) & _BASE_MASK
         amounts = registers.get(Register.REGISTER_AMOUNTS, 0)
         base = registers.get(Register.TASK_DMA_BASE_ADDR, 0) & _BASE_MASK
+        arguments = (first, amounts, count, base)
         if self._shared.waits:
-            self._run(started_at(first, amounts, count), base)
+            self._run(*arguments)
             return
-        self._job = threading.Thread(target=self._run, args=(started_at(first, amounts, count), base), daemon=True)
+        self._job = threading.Thread(target=self._run, args=arguments, daemon=True)
         self._job.start()
 
-    def _run(self, start: bytes, base: int) -> None:
+    def _run(self, first: int, amounts: int, count: int, base: int) -> None:
         bank = next(iter(self._banks.values()))
         if not bank.is_paging:
             LOG.warning("core %d: a job was started while its IOMMU was off; it never ends", self._number)
             return
-        domain = self._shared.domains.at(bank.directory)
-        outcome = run_lists(domain.space.at(base), COUNTER, {self._number: (0, start)})
+        shared, directory = self._shared, bank.directory
+        space = shared.domains.at(directory).space
+        start = Start(next(shared.numbers), self._number, directory, space, first, amounts, count, base)
+        fault = shared.faults.next(self._number)
+        shared.on_start(start)
+        outcome = outcome_of(start, fault)
         with self._lock:
+            self._is_gone = fault is not None and fault.kind == FaultKind.UNPLUGGED
             self._tasks_done = outcome.tasks
             if outcome.problem == "fault":
-                bank.fault((outcome.address or 0) + base, is_write=False)
+                bank.fault((outcome.address or 0) + base, is_write=outcome.is_write)
             self._raw |= outcome.status.get(self._number, 0)
             self._signal()
         if outcome.problem:
-            LOG.warning("core %d: %s; the job never ends", self._number, outcome.error)
-        self._shared.on_job(self._number, outcome)
+            LOG.info("core %d: %s", self._number, outcome.error)
+        shared.on_end(start, outcome)
 
     def _signal(self) -> None:
         """The line is a level: who unmasks it while it is still asked for hears of it again."""
         asked = self._raw & self._registers.get(Register.INTERRUPT_MASK, 0)
         asked = bool(asked) or any(bank.wants_interrupt for bank in self._banks.values())
-        if asked and not self._is_masked and self._interrupt is not None:
+        if asked and not self._is_masked and not self._is_gone and self._interrupt is not None:
             self._is_masked = True
             os.write(self._interrupt, (1).to_bytes(8, "little"))

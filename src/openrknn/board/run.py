@@ -19,17 +19,19 @@ from openrknn.board.guest import EXIT_LINE, Guest, archive_of
 from openrknn.board.nodes import NEEDED_MODULES, add_nodes, slot_of
 from openrknn.board.npu_device import NpuCore, Shared
 from openrknn.board.qemu import Machine, Qemu, device_option, device_tree_of
+from openrknn.board.starts import Start
 from openrknn.board.vfio_user import DeviceServer
 from openrknn.chips import chip_named
 from openrknn.errors import DeviceError
+from openrknn.fakekernel.faults import Fault, Faults
 from openrknn.fakekernel.outcome import Outcome
 
-__all__ = ["Board", "Result"]
+__all__ = ["Board", "Result", "Watcher"]
 
 _CHIP = "rk3588"
 _EXIT = re.compile(re.escape(EXIT_LINE) + r"(\d+)")
 _LOG_LINES = 12
-_COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1"
+_COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1 printk.devkmsg=on"
 
 
 @dataclass
@@ -46,6 +48,18 @@ class Result:
     """The kernel's."""
     problems: list[str] = field(default_factory=list)
     """Why jobs failed, as the NPU sees it."""
+    not_met: list[str] = field(default_factory=list)
+    """Faults that were asked for, and that no start had."""
+
+
+class Watcher:
+    """Hears of starts, from the threads of the cores. Memory does not change before `started` returns."""
+
+    def started(self, start: Start) -> None:
+        """A driver has started a core; nothing is done yet."""
+
+    def ended(self, start: Start, outcome: Outcome) -> None:
+        """What became of it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +76,10 @@ class Board:
     """Folder with an arm64 system, which the guest sees as its own; it cannot change it."""
     share: Path | None = None
     """Folder that guest and host can write: /share in the guest."""
+    faults: Sequence[Fault] = ()
+    """What goes wrong with the NPU."""
+    watcher: Watcher | None = None
+    """Who hears of every start of the NPU, and of its end."""
 
     def run(
         self,
@@ -88,8 +106,11 @@ class Board:
             tree = parse_tree(device_tree_of(self.qemu, self.machine, folder / "virt.dtb"))
             add_nodes(tree, self.driver, self.cores)
             (folder / "board.dtb").write_bytes(tree.to_bytes())
-            counted = _Counted()
-            shared = Shared(chip_named(_CHIP), waits=not self.machine.is_real_time, on_job=counted.add)
+            counted, faults = _Counted(self.watcher or Watcher()), Faults(self.faults)
+            shared = Shared(
+                chip_named(_CHIP), waits=not self.machine.is_real_time, faults=faults,
+                on_start=counted.watcher.started, on_end=counted.add,
+            )  # fmt: skip
             started = time.monotonic()
             with _served(folder, shared, self.cores):
                 done = self._start_qemu(folder, log, stdin, stdout, timeout)
@@ -98,7 +119,7 @@ class Board:
             found = _EXIT.search(text)
             if found is None:
                 raise DeviceError(_why(done, text, timeout))
-            counts = (counted.jobs, counted.failed, text, counted.problems)
+            counts = (counted.jobs, counted.failed, text, counted.problems, faults.not_met())
             return Result(int(found[1]), seconds, *counts), done.stdout or b""
 
     def _start_qemu(
@@ -130,17 +151,19 @@ class Board:
 class _Counted:
     """Jobs of all cores."""
 
-    def __init__(self) -> None:
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
         self.jobs = self.failed = 0
         self.problems: list[str] = []
         self._lock = threading.Lock()
 
-    def add(self, core: int, outcome: Outcome) -> None:
+    def add(self, start: Start, outcome: Outcome) -> None:
         with self._lock:
             self.jobs += 1
             if outcome.problem:
                 self.failed += 1
-                self.problems.append(f"core {core}: {outcome.error}")
+                self.problems.append(f"core {start.core}: {outcome.error}")
+        self.watcher.ended(start, outcome)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ Messages are tuples (`engine_link` is the other side):
     ("run", job, space, kind, {core: (first task number, descriptors as bytes)})
     -> ("ready",)
     -> ("done", job, {core: interrupt status}, tasks done, macs, nanoseconds, error text, kind of error, notes,
-        address of a fault)
+        address of a fault, whether it is a write)
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import numpy as np
 from openrknn.chips import Chip, chip_named
 from openrknn.fakekernel.execution import ExecutionSpace, Lists, run_lists
 from openrknn.fakekernel.packets import STRICT, receive_message, send_message
+from openrknn.fakekernel.states import CoreStates
 from openrknn.npu import Buffer
 
 __all__ = ["Engine", "main"]
@@ -44,6 +45,7 @@ class Engine:
         self._strict = strict
         self._link = link
         self._spaces: dict[int, ExecutionSpace] = {}
+        self._states = CoreStates()
         self._queues = [queue.SimpleQueue[tuple[int, ExecutionSpace, str, Lists]]() for _ in range(chip.cores)]
         self._send_lock = threading.Lock()
 
@@ -68,12 +70,11 @@ class Engine:
         elif name == "drop":
             self._spaces.pop(rest[0], None)
         elif name == "reset":
-            for space in self._spaces.values():
-                space.reset()
+            self._states.reset()
 
     def _space(self, number: int) -> ExecutionSpace:
         if number not in self._spaces:
-            self._spaces[number] = ExecutionSpace(self._chip, strict=self._strict)
+            self._spaces[number] = ExecutionSpace(self._chip, self._states, strict=self._strict)
         return self._spaces[number]
 
     @staticmethod

@@ -12,6 +12,7 @@ from openrknn.errors import AccessError, ExecutionError, RknnError
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.programs import Entry, Programs
 from openrknn.fakekernel.shared_memory import SharedMemory
+from openrknn.fakekernel.states import CoreStates
 from openrknn.fakekernel.tasks import read_chain
 from openrknn.npu import Buffer
 
@@ -23,14 +24,15 @@ Lists: TypeAlias = Mapping[int, tuple[int, bytes]]
 
 
 class ExecutionSpace:
-    """One address space with its programs."""
+    """One address space with its programs. `states`: the cores, which all address spaces of a board share."""
 
-    def __init__(self, chip: Chip, *, strict: bool) -> None:
+    def __init__(self, chip: Chip, states: CoreStates, *, strict: bool) -> None:
         self.chip = chip
         self.strict = strict
         self.memory = SharedMemory()
-        self.programs = Programs(chip, self.memory, strict=strict)
+        self.programs = Programs(chip, self.memory, strict=strict, states=states)
         self.buffers: dict[int, Buffer] = {}
+        self._states = states
         self._based: dict[int, ExecutionSpace] = {}
 
     def at(self, base: int) -> ExecutionSpace:
@@ -40,7 +42,7 @@ class ExecutionSpace:
         if base not in self._based:
             if len(self._based) >= _MOST_BASES:
                 del self._based[next(iter(self._based))]
-            space = self._based[base] = ExecutionSpace(self.chip, strict=self.strict)
+            space = self._based[base] = ExecutionSpace(self.chip, self._states, strict=self.strict)
             for serial, buffer in self.buffers.items():
                 space.add(serial, replace(buffer, address=buffer.address - base))
         return self._based[base]
@@ -59,33 +61,35 @@ class ExecutionSpace:
         for space in self._based.values():
             space.remove(serial)
 
-    def reset(self) -> None:
-        for space in (self, *self._based.values()):
-            space.programs.reset()
 
+def run_lists(space: ExecutionSpace, kind: str, lists: Lists, *, executes: bool = True) -> Outcome:
+    """Decode what `tasks` describes, unless that was done before, and run it on what is in memory.
 
-def run_lists(space: ExecutionSpace, kind: str, lists: Lists) -> Outcome:
-    """Decode what `tasks` describes, unless that was done before, and run it on what is in memory."""
+    Without `executes` the interrupt comes, and nothing was done: an NPU whose memory does not answer.
+    """
     started = time.perf_counter_ns()
     status: dict[int, int] = {}
     done = macs = 0
     text = problem = ""
     address: int | None = None
+    is_write = False
     try:
         entry = _prepare(space, kind, lists)
-        entry.plan.run()
+        if executes:
+            entry.plan.run()
         status = {core: chain.status for core, chain in entry.chains.items()}
         done, macs = sum(len(chain.tasks) for chain in entry.chains.values()), entry.plan.macs
         text = next((chain.stuck for chain in entry.chains.values() if chain.stuck), "")
         problem = "stuck" if text else ""
     except AccessError as error:
         text, problem, done, address = str(error), "fault", _done_before(error, lists), error.address
+        is_write = error.is_write
     except ExecutionError as error:
         text, problem, done = str(error), "commands", _done_before(error, lists)
     except (RknnError, MemoryError, ValueError, IndexError, OverflowError) as error:
         text, problem = f"{type(error).__name__}: {error}", "commands"
     elapsed, notes = time.perf_counter_ns() - started, space.programs.new_notes()
-    return Outcome(status, done, macs, elapsed, text, problem, notes, address)
+    return Outcome(status, done, macs, elapsed, text, problem, notes, address, is_write)
 
 
 def _prepare(space: ExecutionSpace, kind: str, lists: Lists) -> Entry:

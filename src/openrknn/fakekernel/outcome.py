@@ -21,8 +21,10 @@ class Outcome(NamedTuple):
     """For people; empty if all went well."""
     problem: str = ""
     """fault: an address in no buffer; commands: the NPU cannot execute them; stuck: it would wait for ever;
-    timeout; crash: the engine ended; cancelled: the program is gone."""
+    dma: memory did not answer; timeout; crash: the engine ended; cancelled: the program is gone."""
     notes: tuple[str, ...] = ()
     """What its commands hold that boards are recorded to ignore, if nobody said so before."""
     address: int | None = None
     """Of a fault, where it is known."""
+    is_write: bool = False
+    """Of a fault: whether the NPU wanted to write there."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from openrknn.chips import Chip
 from openrknn.fakekernel.plans import Plan, signature
 from openrknn.fakekernel.shared_memory import SharedMemory
-from openrknn.fakekernel.states import Cores, State
+from openrknn.fakekernel.states import Cores, CoreStates, State
 from openrknn.fakekernel.tasks import Chain
 from openrknn.isa import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, TaskRef
@@ -50,10 +50,12 @@ class Entry:
 class Programs:
     """The programs of one address space."""
 
-    def __init__(self, chip: Chip, memory: SharedMemory, *, strict: bool = False) -> None:
+    def __init__(
+        self, chip: Chip, memory: SharedMemory, *, strict: bool = False, states: CoreStates | None = None
+    ) -> None:
         self.memory = memory
         self._machine = Machine(chip, memory, strict=strict)
-        self._cores = Cores(self._machine)
+        self._cores = Cores(self._machine, states or CoreStates())
         self._entries: dict[object, list[Entry]] = {}
         self._lock = threading.Lock()
 

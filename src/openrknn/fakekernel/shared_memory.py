@@ -36,11 +36,11 @@ class SharedMemory(Memory):
             touched.add(buffer)
         return buffer
 
-    def view(self, address: int, size: int, what: str) -> Bytes:
+    def view(self, address: int, size: int, what: str, *, write: bool = False) -> Bytes:
         views: set[tuple[int, int]] | None = getattr(self._notes, "views", None)
         if views is not None:
             views.add((address, size))
-        return super().view(address, size, what)
+        return super().view(address, size, what, write=write)
 
     @contextmanager
     def noting(self, touched: set[Buffer], views: set[tuple[int, int]] | None = None) -> Iterator[None]:

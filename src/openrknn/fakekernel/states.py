@@ -1,49 +1,80 @@
-"""The states of a machine's cores between jobs: kept, compared and put back."""
+"""The states of a board's cores between jobs: kept, compared and put back.
+
+Registers and tables belong to a core, whatever address space its jobs run in: what a job of one program left, a job of
+another finds. So all machines of a board (one for each address space) share their states.
+"""
 
 from __future__ import annotations
 
+import threading
+
 from openrknn.npu import CoreState, Machine
 
-__all__ = ["Cores", "State"]
+__all__ = ["CoreStates", "Cores", "State"]
 
 State = CoreState
 _MOST_STATES = 128
 
 
-class Cores:
-    """The cores of a machine. Equal states are one object, so that `is` compares them."""
+class CoreStates:
+    """What is in the cores of one board. Equal states are one object, so that `is` compares them."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self) -> None:
         self._known: list[State] = []
-        self._empty = self._intern(machine.save(0))
-        self._states = [self._empty for _ in range(machine.chip.cores)]
+        self._states: dict[int, State] = {}
+        self._lock = threading.Lock()
 
-    def state(self, core: int) -> State:
-        """What the last job left, whether or not the machine has it already."""
-        return self._states[core]
+    def one_of(self, state: State) -> State:
+        """The object that stands for all states that equal this one."""
+        with self._lock:
+            for known in self._known:
+                if known == state:
+                    return known
+            self._known = [*self._known[1 - _MOST_STATES :], state]
+            return state
 
-    def set_state(self, core: int, state: State) -> None:
+    def at(self, core: int) -> State | None:
+        """None: as after a reset."""
+        return self._states.get(core)
+
+    def put(self, core: int, state: State) -> None:
         """A job ran that leaves this state."""
         self._states[core] = state
 
+    def reset(self, core: int | None = None) -> None:
+        """Empty registers and tables, of one core or of all."""
+        if core is None:
+            self._states.clear()
+        else:
+            self._states.pop(core, None)
+
+
+class Cores:
+    """The cores as one machine sees them."""
+
+    def __init__(self, machine: Machine, states: CoreStates) -> None:
+        self._machine = machine
+        self._states = states
+        self._empty = states.one_of(machine.save(0))
+
+    def state(self, core: int) -> State:
+        """What the last job left, whether or not the machine has it already."""
+        return self._states.at(core) or self._empty
+
+    def set_state(self, core: int, state: State) -> None:
+        """A job ran that leaves this state."""
+        self._states.put(core, state)
+
     def load(self, core: int) -> None:
         """Tell the machine, before it decodes."""
-        self._machine.restore(core, self._states[core])
+        self._machine.restore(core, self.state(core))
 
     def store(self, core: int) -> State:
         """Ask the machine, after it decoded."""
-        self._states[core] = self._intern(self._machine.save(core))
-        return self._states[core]
+        state = self._states.one_of(self._machine.save(core))
+        self._states.put(core, state)
+        return state
 
     def reset(self, core: int | None = None) -> None:
         """Empty registers and tables."""
-        for number in range(len(self._states)) if core is None else (core,):
-            self._states[number] = self._empty
-
-    def _intern(self, state: State) -> State:
-        for known in self._known:
-            if known == state:
-                return known
-        self._known = [*self._known[1 - _MOST_STATES :], state]
-        return state
+        self._states.reset(core)

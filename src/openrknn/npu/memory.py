@@ -71,9 +71,9 @@ class Memory:
         hint = f"; the buffer {near.name!r} before it ends at {near.end:#x}" if near else ""
         raise AccessError(f"{what}: {size} bytes at {address:#x} are in no buffer{hint}", address=address)
 
-    def view(self, address: int, size: int, what: str) -> Bytes:
-        """`size` bytes at `address`, not copied."""
-        buffer = self.at(address, size, what)
+    def view(self, address: int, size: int, what: str, *, write: bool = False) -> Bytes:
+        """`size` bytes at `address`, not copied; `write` says what an error is about."""
+        buffer = self._at(address, size, what, write)
         start = address - buffer.address
         return buffer.data[start : start + size]
 
@@ -84,7 +84,14 @@ class Memory:
         reach = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
         first = address + sum(distance for distance in reach if distance < 0)
         last = address + sum(distance for distance in reach if distance > 0)
-        buffer = self.at(first, last - first + 1, what)
+        buffer = self._at(first, last - first + 1, what, write)
         return np.lib.stride_tricks.as_strided(
             buffer.data[address - buffer.address :], shape=tuple(shape), strides=tuple(steps), writeable=write
         )
+
+    def _at(self, address: int, size: int, what: str, write: bool) -> Buffer:
+        try:
+            return self.at(address, size, what)
+        except AccessError as error:
+            error.is_write = write
+            raise

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openrknn.cli.board.words import Words
 from openrknn.cli.common.output import CommandError, Output
-from openrknn.cli.common.outputs import TEXT, OutputFile
+from openrknn.cli.common.outputs import TEXT, TRACE, OutputFile
 
 if TYPE_CHECKING:
-    from openrknn.board.run import Board, Result
+    from openrknn.board.run import Board, Result, Watcher
 
 NAME = "board"
 HELP = "boot a real kernel with a real NPU driver on the software NPU"
@@ -28,10 +30,13 @@ EXAMPLES = (
     "openrknn board run --module my/rocket.ko --log kernel.log -- ./test_my_patch",
     "openrknn board shell --root arm64-root",
     "openrknn board test",
+    "openrknn board run --fault stuck:core=1,start=3 -- ./program   see what the driver makes of it",
+    "openrknn board run --trace run.trace -- ./program              record it for `openrknn trace`",
 )
 _ACTIONS = ("setup", "run", "shell", "test")
 _MODULE = "rocket"
 _MOST_CORES = 3
+_CHIP = "rk3588"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", metavar="FOLDER", help="an arm64 system for the guest, which cannot change it")
     parser.add_argument("--share", metavar="FOLDER", help="a folder that the guest can write: its /share")
     parser.add_argument("--log", metavar="FILE", action=OutputFile, kind=TEXT, help="where to write the kernel's log")
+    parser.add_argument(
+        "--trace", metavar="FILE", action=OutputFile, kind=TRACE,
+        help="record every start of the NPU, for `openrknn trace`",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fault", metavar="FAULT", action="append", default=[],
+        help="what goes wrong with the NPU: KIND[:core=N,start=N,count=N]; KIND is missing-interrupt, stuck, "
+        "unplugged, dma-read-error, dma-write-error or page-fault (may be given several times)",
+    )  # fmt: skip
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="stop the board after this time")
     parser.add_argument("--files", metavar="FOLDER", help="the files of `setup` (default: in the cache)")
     parser.add_argument("--mirror", metavar="URL", help="setup: Debian's mirror (default: the one of apt here)")
@@ -86,11 +100,11 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     words = arguments.program
     if arguments.action == "run" and not words:
         raise CommandError("name the program to run: openrknn board run -- PROGRAM ARGS...")
-    board, modules = _board(arguments)
     log = Path(arguments.log) if arguments.log else None
-    result, _ = board.run(
-        words, modules, is_interactive=arguments.action == "shell", log=log, timeout=arguments.timeout
-    )
+    with _board(arguments) as (board, modules):
+        result, _ = board.run(
+            words, modules, is_interactive=arguments.action == "shell", log=log, timeout=arguments.timeout
+        )
     _summarize(result, arguments)
     return result.code
 
@@ -101,9 +115,9 @@ def _test(arguments: argparse.Namespace, output: Output) -> int:
 
     if arguments.kernel != _MODULE:
         raise CommandError(f"there are cases for {_MODULE} only; run programs of your own with `openrknn board run`")
-    board, modules = _board(arguments)
     log = Path(arguments.log) if arguments.log else None
-    real, result = real_answers(board, modules, log, arguments.timeout)
+    with _board(arguments) as (board, modules):
+        real, result = real_answers(board, modules, log, arguments.timeout)
     found = compare(emulated_answers(), real)
     if output.is_json:
         differences = [{"case": one.case, "emulated": one.emulated, "real": one.real} for one in found.differences]
@@ -120,26 +134,43 @@ def _test(arguments: argparse.Namespace, output: Output) -> int:
     return int(bool(found.differences))
 
 
-def _board(arguments: argparse.Namespace) -> tuple[Board, list[Path]]:
+@contextmanager
+def _board(arguments: argparse.Namespace) -> Iterator[tuple[Board, list[Path]]]:
+    """A board, and the modules to load; the trace is written at the end."""
     from openrknn.board.files import find_files
     from openrknn.board.qemu import Machine, find_qemu
     from openrknn.board.run import Board
+    from openrknn.fakekernel.faults import parse_fault
 
     if not 1 <= arguments.cores <= _MOST_CORES:
         raise CommandError(f"--cores {arguments.cores}: an RK3588 has 1 to {_MOST_CORES}")
     if arguments.kernel != _MODULE and arguments.module is None:
         raise CommandError("the vendor's driver is no part of any distribution: name its file with --module rknpu.ko")
+    faults = [parse_fault(text, arguments.cores) for text in arguments.fault]
     folders = {name: _folder(getattr(arguments, name, None), f"--{name}") for name in ("root", "share")}
     files = find_files(Path(arguments.files) if arguments.files else None)
     module = Path(arguments.module) if arguments.module else files.modules.get(_MODULE)
     if module is None or not module.is_file():
         raise CommandError(f"{module or files.folder}: no such module; `openrknn board setup` makes {_MODULE}.ko")
     machine = Machine(arguments.memory, arguments.real_time)
-    board = Board(
-        arguments.kernel, files, find_qemu(files.folder / "qemu"), machine, arguments.cores, folders["root"],
-        folders["share"],
-    )  # fmt: skip
-    return board, [module]
+    qemu = find_qemu(files.folder / "qemu")
+    with _recorder(arguments) as watcher:
+        yield Board(
+            arguments.kernel, files, qemu, machine, arguments.cores, folders["root"], folders["share"], faults, watcher
+        ), [module]
+
+
+@contextmanager
+def _recorder(arguments: argparse.Namespace) -> Iterator[Watcher | None]:
+    if arguments.trace is None:
+        yield None
+        return
+    from openrknn.trace.archive import TraceWriter
+    from openrknn.trace.board_recorder import BoardRecorder
+
+    about = {"chip": _CHIP, "driver": arguments.kernel, "recorded": "on a virtual board"}
+    with TraceWriter(arguments.trace, **about) as writer:
+        yield BoardRecorder(writer)
 
 
 def _folder(name: str | None, option: str) -> Path | None:
@@ -156,11 +187,13 @@ def _summarize(result: Result, arguments: argparse.Namespace) -> None:
         import json
 
         numbers = {"code": result.code, "seconds": result.seconds, "starts": result.jobs, "failed": result.failed}
-        json.dump({**numbers, "problems": result.problems}, sys.stderr)
+        json.dump({**numbers, "problems": result.problems, "faults_not_met": result.not_met}, sys.stderr)
         sys.stderr.write("\n")
     elif not arguments.quiet:
         failed = f", {result.failed} of them failed" if result.failed else ""
         for problem in result.problems:
             Output.complain(problem)
+        for fault in result.not_met:
+            Output.complain(f"fault {fault}: no start had it")
         counts = f"{result.jobs} starts of the NPU{failed}, {result.seconds:.1f} s"
         Output.complain(f"virtual RK3588, driver {arguments.kernel}: {counts}")

@@ -191,7 +191,7 @@ def _reduce_sums(values: Numbers, config: Config, memory: Memory) -> None:
     together = config.real_channels // len(values)
     single = kept.reshape(len(kept), -1, together).max((0, 2))
     packed = encode(single, config.out.precision).reshape(-1)
-    memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
+    memory.view(config.write.address, packed.size, "DPU packed write", write=True)[...] = packed
 
 
 def _reduce(atoms: Bytes, config: Config, reader: task_rdma.Config, memory: Memory) -> None:
@@ -203,4 +203,4 @@ def _reduce(atoms: Bytes, config: Config, reader: task_rdma.Config, memory: Memo
     reduced = functools.reduce(better, flat)
     whole = np.where(np.isnan(reduced), reduced.dtype.type(np.nan), reduced) if reduced.dtype.kind == "f" else reduced
     packed = np.ascontiguousarray(whole).view(np.uint8)
-    memory.view(config.write.address, packed.size, "DPU packed write")[...] = packed
+    memory.view(config.write.address, packed.size, "DPU packed write", write=True)[...] = packed

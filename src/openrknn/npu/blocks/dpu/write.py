@@ -37,7 +37,7 @@ def place(stream: Bytes, config: Config, memory: Memory) -> None:
             + column * config.atom_bytes
             + at * config.atom_step_bytes
         )
-        memory.view(address, config.atom_bytes, "DPU write")[...] = atom
+        memory.view(address, config.atom_bytes, "DPU write", write=True)[...] = atom
 
 
 def _walk(config: Config, memory: Memory, first: int, count: int, atoms: int | None = None) -> Bytes:
@@ -104,7 +104,7 @@ def place_packed(atoms: Bytes, config: Config, memory: Memory) -> None:
     if config.spread_run_bytes is not None:
         kept = _spread(kept, config.spread_run_bytes, size)
     kept = kept[: config.packed_limit_bytes]
-    memory.view(config.address, kept.size, "DPU packed write")[...] = kept
+    memory.view(config.address, kept.size, "DPU packed write", write=True)[...] = kept
 
 
 def _spread(kept: Bytes, run: int, size: int) -> Bytes:
