@@ -22,7 +22,7 @@ from tests.capi.client import Client, RefusedError
 GOLDENS = Path(__file__).parents[1] / "goldens"
 STATIC = sorted(
     path for path in GOLDENS.glob("*.rknn")
-    if not path.name.startswith("dynamic") and not any(part in path.name for part in ("batch", "no_weights", "w4a16"))
+    if not path.name.startswith("dynamic") and not any(part in path.name for part in ("batch", "no_weights"))
 )  # fmt: skip
 RESIDUAL = GOLDENS / "residual_rk3588_i8.rknn"
 

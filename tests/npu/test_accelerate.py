@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = sorted((ROOT / "tests/goldens").glob("*.rknn"))
 SHARED = ROOT.parent / "shared"
 OTHERS = sorted([*SHARED.glob("corpus/rk3588/*.rknn"), *SHARED.glob("models/**/*_rk3588_*.rknn")])
-UNUSABLE = ("_mini", "no_weights", "w4a16")
+UNUSABLE = ("_mini", "no_weights")
 
 KERNELS = native.available() if native.find() else ()
 pytestmark = pytest.mark.skipif(not KERNELS, reason="no native kernels: not installed, or OPENRKNN_KERNELS=numpy")

@@ -23,7 +23,7 @@ from openrknn.npu.blocks.cna import fetch_weights
 from openrknn.npu.task import Convolution
 from tests.npu.chip_models import CHIPS, GOLDENS, place
 
-UNUSABLE = ("w4a16", "dynamic")
+UNUSABLE = ("dynamic",)
 FILES = [
     path
     for chip in CHIPS

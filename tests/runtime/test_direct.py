@@ -13,6 +13,7 @@ from openrknn.chips import CHIPS
 from openrknn.compute import native
 from openrknn.device import SoftwareDevice
 from openrknn.numerics import pack_int4
+from openrknn.runtime.matmul.commands import KINDS
 from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles, is_available
 from openrknn.runtime.matmul.own import OwnProduct
 from openrknn.vendor.matmul.matrices import pack_a, pack_b
@@ -56,7 +57,7 @@ def multiplied(a: Array, b: Array, *, bits: tuple[int, int] | None = None, zeros
 def commanded(a: Array, b: Array) -> Array:
     """The same by register commands."""
     with SoftwareDevice(CHIPS["rk3588"]) as device:
-        own = OwnProduct(device, len(a), len(b), b.shape[1], is_float=a.dtype == np.float16)
+        own = OwnProduct(device, len(a), len(b), b.shape[1], KINDS["fp16" if a.dtype == np.float16 else "int8"])
         own.set_a(a)
         own.set_b(b)
         own.run()

@@ -15,8 +15,9 @@ from openrknn.device import SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.isa import RK3588, disassemble, format_instruction
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.matmul.commands import Addresses, Product, streams
+from openrknn.runtime.matmul.commands import KINDS, Addresses, Product, streams
 from openrknn.runtime.matmul.matmul import Matmul
+from openrknn.runtime.matmul.own import kind_of
 from openrknn.vendor.tables.enums import MatmulType, TensorType
 
 SHAPES = [(4, 64, 32), (1, 32, 32), (17, 256, 96), (3, 33, 5), (600, 512, 64), (2, 5000, 40)]
@@ -117,7 +118,8 @@ def test_an_open_device_stays_open() -> None:
 
 def test_the_commands_are_those_of_the_vendor_s_runtime() -> None:
     """The stream that runtime 1.5.2 submits for int8 1000 x 512 x 64, as `openrknn trace regs` shows it (excerpt)."""
-    words, tasks = streams(Product(1000, 512, 64, False), Addresses(0xFFF70000, 0xFFFF0000, 0xFFF30000), 0xFFFFC000)
+    product, places = Product(1000, 512, 64, KINDS["int8"]), Addresses(0xFFF70000, 0xFFFF0000, 0xFFF30000)
+    words, tasks = streams(product, places, 0xFFFFC000)
     assert [first for first, _ in tasks] == [0, 112, 224, 336]
     second = [format_instruction(one) for one in disassemble(words[112 : 112 + tasks[1][1] + 4], RK3588)]
     for line in (
@@ -140,6 +142,30 @@ def test_the_commands_are_those_of_the_vendor_s_runtime() -> None:
         "ENABLE cna=1 core=1 dpu=1",
     ):
         assert line in second
+
+
+def test_one_row_of_4_bit_numbers_has_commands_of_its_own() -> None:
+    """Those of runtime 2.3.2 for one row of 4 x 64 x 64 (ork-driver, src/regcmd_i4.h), which RK3588 ran (excerpt)."""
+    words, _ = streams(Product(1, 64, 64, kind_of(1, 64, bits=4)), Addresses(0xFFFFD000, 0xFFFFC000, 0xFFFFB000), 0)
+    values = {word & 0xFFFF: word >> 16 & 0xFFFFFFFF for word in words}
+    assert {offset: values[offset] for offset in _INT4_REGISTERS} == _INT4_REGISTERS
+    random = np.random.default_rng(3)
+    for k, n in ((64, 64), (40, 70), (8192, 64), (2048, 5)):
+        a, b = random.integers(-8, 8, (1, k), np.int8), random.integers(-8, 8, (k, n), np.int8)
+        b[:, 0] = a[0]  # squares: with K = 2048 their sum leaves 16 bits
+        with Matmul(1, k, n, "int4") as matmul:
+            found = matmul(a, b)
+        assert found.dtype == np.int16
+        assert np.array_equal(found, np.clip(a.astype(np.int32) @ b.astype(np.int32), -32768, 32767))
+    assert kind_of(2, 64, bits=4).name == kind_of(1, 8224, bits=4).name == "int8"
+
+
+_INT4_REGISTERS = {
+    0x100C: 0x360, 0x1020: 0x10001, 0x1024: 0x3F0040, 0x1028: 1, 0x102C: 1, 0x1030: 0x800, 0x1034: 0x20,
+    0x1038: 0x1010040, 0x1040: 0xB1, 0x1044: 1, 0x1070: 0xFFFFD000, 0x107C: 4, 0x1080: 0xFFFFFFD, 0x1088: 0x40,
+    0x1110: 0xFFFFC000, 0x3010: 0x601, 0x3018: 0x3F, 0x400C: 0x1E4, 0x4010: 0x38000006, 0x4020: 0xFFFFB000,
+    0x4024: 0x10, 0x403C: 0x3F003F, 0x4050: 0x7FE, 0x4058: 0x3F, 0x4070: 0x383, 0x4084: 1, 0x40C0: 0x80,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

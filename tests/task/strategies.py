@@ -12,7 +12,7 @@ from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction, CombineUse, EwAlgorithm, OperandKinds, OperandMode, PoolingMethod
 from openrknn.numerics import Rounding
 from openrknn.task import cna, core, dpu, ew, lut, out_cvt, ppu, rdma, write
-from openrknn.task.formats import element_bytes, is_float
+from openrknn.task.formats import MIXED, element_bits, element_bytes, is_float
 from openrknn.task.kinds import BufferUse, Convolution, Elementwise, Pooling
 from openrknn.task.stage import Clamp, Scaling, Stage
 
@@ -229,14 +229,18 @@ def convolutions(draw: st.DrawFn, kind: Kind, *, depthwise: bool) -> Convolution
     spread = draw(st.sampled_from([(1, 1), (2, 2), (1, 3)]))
     size = draw(st.integers(1, 20)), draw(st.integers(1, 20))
     config, reader = draw(pipes(kind, precision, size, flying=False, depthwise=depthwise))
+    weights = precision
+    if kind.is_rk3576 and not depthwise:
+        weights = draw(st.sampled_from([precision, *(narrow for wide, narrow in sorted(MIXED) if wide is precision)]))
     source = cna.Config(
         feature_address=draw(addresses(kind)), height=height, width=width, channels=channels, packed_channels=0,
         line_bytes=(width + draw(st.integers(0, 3))) * atom, surface_bytes=draw(st.integers(100, 900)) * 4 * atom,
         precision=precision, is_unsigned=False, converter=draw(st.none() | converters(kind)) if is_int8 else None,
         pad_top=draw(st.integers(0, 7)), pad_left=draw(st.integers(0, 7)),
         pad_bits=pad * 0x0101 if is_int8 else pad, out_height=size[0], out_width=size[1],
-        weight_address=draw(addresses(kind)), weight_bytes=channels * taps[0] * taps[1] * element * kernels,
-        weight_channels=channels, weight_precision=precision, kernels=kernels, kernel_height=taps[0],
+        weight_address=draw(addresses(kind)),
+        weight_bytes=channels * taps[0] * taps[1] * element_bits(weights) // 8 * kernels,
+        weight_channels=channels, weight_precision=weights, kernels=kernels, kernel_height=taps[0],
         kernel_width=taps[1], stride_x=draw(SMALL), stride_y=draw(SMALL), dilation_x=draw(SMALL),
         dilation_y=draw(SMALL), spread_x=spread[1], spread_y=spread[0], depthwise=depthwise, atom_bytes=atom,
         kernel_group=chip.weight_group[0] // element,

@@ -12,7 +12,7 @@ from openrknn.capi.matmul_attributes import Shape, Spec, b_to_native, read_a, re
 from openrknn.capi.matmul_scales import Scales
 from openrknn.device import Device
 from openrknn.runtime.matmul.direct import DirectProduct, Rows, Tiles
-from openrknn.runtime.matmul.own import OwnProduct
+from openrknn.runtime.matmul.own import OwnProduct, kind_of
 from openrknn.vendor.tables.enums import MatmulLayout, TensorType
 
 Array = npt.NDArray[Any]
@@ -156,7 +156,9 @@ class DeviceRun(_Run):
         super().__init__(spec, shape, scales)
         self._b: Array | None = None
         """B as [K, N], where it was read when it was bound."""
-        self._product = None if self._is_grouped else OwnProduct(device, *shape, is_float=spec.is_float)
+        # Sums that scales or zero points follow are not to saturate: those of int8 are exact.
+        bits = max(spec.type.types[0].bits, 4 if scales.is_plain() else 8)
+        self._product = None if self._is_grouped else OwnProduct(device, *shape, kind_of(shape.m, shape.k, bits=bits))
 
     def bind(self, name: str, data: Bytes) -> None:
         """A matrix is here from now on."""

@@ -6,7 +6,7 @@ from openrknn.cost.work import Kind, Shape
 from openrknn.isa.enums import CombineUse, OperandMode
 from openrknn.npu.blocks.rdma import operand_bytes
 from openrknn.task import cna, dpu, ppu, rdma
-from openrknn.task.formats import element_bytes, surfaces
+from openrknn.task.formats import element_bits, element_bytes, surfaces, surfaces_of
 from openrknn.task.place import Address
 
 __all__ = ["convolution_shape", "elementwise_shape", "pooling_shape"]
@@ -17,14 +17,15 @@ def convolution_shape(
     pooling: ppu.Config[Address] | None = None,
 ) -> Shape:  # fmt: skip
     """CNA, CORE, DPU; `pooling`: the DPU hands its result to the PPU."""
-    size, pixels = element_bytes(source.precision), source.out_height * source.out_width
-    picture = source.packed_channels
+    pixels, picture = source.out_height * source.out_width, source.packed_channels
     stored = source.weight_bytes if source.compression is None else source.compression.size
-    each = picture * size if picture else surfaces(source.channels, size, source.atom_bytes) * source.atom_bytes
+    each = surfaces_of(source.channels, source.precision, source.atom_bytes) * source.atom_bytes
+    if picture:
+        each = picture * element_bytes(source.precision)
     kind = Kind.DEPTHWISE if source.depthwise else Kind.PICTURE if picture else Kind.CONVOLUTION
     return Shape(
         kind, pixels, source.kernel_height * source.kernel_width, picture or source.weight_channels, source.kernels,
-        element_bytes(source.weight_precision), stages.channels, _uses_table(stages),
+        max(element_bits(source.arithmetic) // 8, 1), stages.channels, _uses_table(stages),
         feature_bytes=source.height * source.width * each,
         weight_bytes=0 if source.reuses_weights else stored,
         operand_bytes=_operands(reader, stages.channels) if reader is not None else 0,

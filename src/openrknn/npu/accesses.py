@@ -16,7 +16,7 @@ from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
 from openrknn.task import cna, ppu
 from openrknn.task import dpu as task_dpu
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import element_bytes, surfaces
+from openrknn.task.formats import element_bits, element_bytes, surfaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ def accesses_of(step: Step) -> Iterator[Access]:
 
 
 def _features(config: cna.Config) -> Access:
-    size = element_bytes(config.precision)
+    size, channels = element_bits(config.precision) // 8, config.channels
+    if not size:  # two numbers in a byte
+        size, channels = 1, -(-channels // 2)
     if config.packed_channels:
         pixel = config.packed_channels * size
         return Access(
@@ -92,7 +94,7 @@ def _features(config: cna.Config) -> Access:
     width = config.folded_width or config.width
     return _cube(
         ("CNA", "FEATURE_DATA_ADDR"), task_rdma.Walk(config.feature_address, config.line_bytes, config.surface_bytes),
-        (config.channels, config.height * config.width // max(width, 1), width), size, config.atom_bytes,
+        (channels, config.height * config.width // max(width, 1), width), size, config.atom_bytes,
     )  # fmt: skip
 
 

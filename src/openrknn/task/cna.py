@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple
 from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.layout.compression import Scheme
-from openrknn.task.formats import ATOM_BYTES, is_float
+from openrknn.task.formats import ATOM_BYTES, MIXED, is_float
 from openrknn.task.place import A
 
 __all__ = ["Compression", "Config", "Converter", "Stream"]
@@ -105,5 +105,10 @@ class Config(Generic[A]):
     """None: the weights are stored as they are."""
 
     @property
+    def arithmetic(self) -> Precision:
+        """The format that the array multiplies in: the weights', which where formats are mixed become the features'."""
+        return self.precision if (self.precision, self.weight_precision) in MIXED else self.weight_precision
+
+    @property
     def is_float(self) -> bool:
-        return is_float(self.weight_precision)
+        return is_float(self.arithmetic)

@@ -15,7 +15,7 @@ from openrknn.task import cna as task_cna
 from openrknn.task import core as task_core
 from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import element_bytes
+from openrknn.task.formats import element_bits, element_bytes
 
 __all__ = ["read_core", "read_pooling", "read_readers", "whole_channels"]
 
@@ -24,7 +24,7 @@ _PAD_SIGN = 1 << 18
 
 def whole_channels(channels: int, precision: Precision, atom_bytes: int) -> int:
     """Rounded up to whole atoms."""
-    lanes = atom_bytes // element_bytes(precision)
+    lanes = atom_bytes * 8 // element_bits(precision)
     return -(-channels // lanes) * lanes
 
 
@@ -32,7 +32,7 @@ def read_core(core: NamedRegisters, convolution: task_cna.Config) -> task_core.C
     """CORE's registers; they must agree with CNA's."""
     misc, clip, size = core.fields("MISC_CFG"), core.fields("CLIP_TRUNCATE"), core.fields("DATAOUT_SIZE_0")
     core.waive("DATAOUT_SIZE_1")
-    if misc["dw_en"] != convolution.depthwise or misc["proc_precision"] != convolution.weight_precision:
+    if misc["dw_en"] != convolution.depthwise or misc["proc_precision"] != convolution.arithmetic:
         raise ExecutionError("CORE and CNA do not agree on the kind of convolution", register="MISC_CFG")
     if (size["dataout_height"], size["dataout_width"]) != (convolution.out_height, convolution.out_width):
         raise ExecutionError("CORE and CNA do not agree on the size of the output", register="DATAOUT_SIZE_0")

@@ -9,7 +9,7 @@ from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput
 from openrknn.task import cna as task_cna
-from openrknn.task.formats import element_bytes, is_float
+from openrknn.task.formats import element_bits, is_float
 
 __all__ = ["check_rows", "kept_rows", "negated_zero_point", "out_size", "read_converter", "read_convolution"]
 
@@ -25,12 +25,17 @@ def read_convolution(
     surface_bytes: int,
     depthwise: bool,
     converter: task_cna.Converter | None,
+    weights: Precision | None = None,
 ) -> task_cna.Config:
-    """The registers that all of them have; what a chip keeps elsewhere, or alone, its own file gives or puts in."""
+    """The registers that all of them have; what a chip keeps elsewhere, or alone, its own file gives or puts in.
+
+    `weights` is their number format where it may be another than that of the array; they are grouped as if it were not.
+    """
     con1, con3, size0 = cna.fields("CONV_CON1"), cna.fields("CONV_CON3"), cna.fields("DATA_SIZE0")
     weight2, pad, (out_height, out_width) = cna.fields("WEIGHT_SIZE2"), cna.fields("PAD_CON0"), out_size(cna)
-    precision, weights = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
-    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights)
+    precision, arithmetic = Precision(con1["in_precision"]), Precision(con1["proc_precision"])
+    stored, packed = arithmetic if weights is None else weights, ArgbInput(con1["argb_in"]).channels
+    bits, wide = element_bits(stored), element_bits(arithmetic)
     taps = max(weight2["weight_height"] * weight2["weight_width"], 1)
     # A dense convolution with one kernel has the number here too, and in BS_OW_OP, which corrects its sums for it.
     zero_point = negated_zero_point(cna("DW_ZERO_POINT", "negated"))
@@ -54,8 +59,8 @@ def read_convolution(
         out_width=out_width,
         weight_address=cna("DCOMP_ADDR0", "decompress_addr0"),
         weight_bytes=cna("WEIGHT_SIZE0", "weight_bytes"),
-        weight_channels=cna("WEIGHT_SIZE1", "weight_bytes_per_kernel") // (size * taps),
-        weight_precision=weights,
+        weight_channels=cna("WEIGHT_SIZE1", "weight_bytes_per_kernel") * 8 // (bits * taps),
+        weight_precision=stored,
         kernels=weight2["weight_kernels"],
         kernel_height=weight2["weight_height"],
         kernel_width=weight2["weight_width"],
@@ -67,11 +72,11 @@ def read_convolution(
         spread_y=con3["deconv_y_stride"],
         depthwise=depthwise,
         atom_bytes=cna.chip.atom_bytes,
-        kernel_group=cna.chip.weight_group[0] // size,
+        kernel_group=cna.chip.weight_group[0] * 8 // wide,
         input_group=cna.chip.weight_group[1],
-        depthwise_group=cna.chip.depthwise_group // size,
+        depthwise_group=cna.chip.depthwise_group * 8 // wide,
         weight_offset=zero_point if depthwise else 0,
-        compression=read_compression(cna, weights),
+        compression=read_compression(cna, stored),
     )
 
 

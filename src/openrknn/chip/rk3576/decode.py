@@ -6,6 +6,7 @@ operands per channel in blocks of eight, a write DMA that counts what it skips a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from openrknn.chip.fetch import Fetch
@@ -20,7 +21,7 @@ from openrknn.task import cna as task_cna
 from openrknn.task import dpu as task_dpu
 from openrknn.task import lut, write
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import element_bytes, surfaces
+from openrknn.task.formats import MIXED, surfaces_of
 from openrknn.task.kinds import BufferUse
 
 __all__ = [
@@ -39,15 +40,13 @@ def configure_features(registers: Registers) -> task_cna.Config:
     """Read CNA's registers."""
     cna, atom = registers.named("CNA"), registers.chip.atom_bytes
     con1, weight2, width = cna.fields("CONV_CON1"), cna.fields("WEIGHT_SIZE2"), cna("DATA_SIZE0", "datain_width")
-    packed, size = ArgbInput(con1["argb_in"]).channels, element_bytes(weights := Precision(con1["proc_precision"]))
-    if con1["weight_precision"] != weights:
-        raise UnknownModeError("weights in a format of their own are not implemented", register="CONV_CON1")
+    packed, features, arithmetic = ArgbInput(con1["argb_in"]).channels, *_formats(con1)
     real = cna("DATA_SIZE1", "datain_channel_real")
-    channels = decode_named.whole_channels(real, Precision(con1["in_precision"]), atom)
+    channels = decode_named.whole_channels(real, features, atom)
     cna.expect_zero("UNKNOWN_1068", "UNKNOWN_106C", "UNKNOWN_109C")
     cna.waive("CBUF_BANKS", "CBUF_CON1", "LANE_PAD", "SURF_SIZE")
     if not packed:
-        row_bytes = surfaces(channels, size, atom) * atom * width
+        row_bytes = surfaces_of(channels, arithmetic, atom) * atom * width
         decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
     line_bytes = cna("DMA_CON1", "line_stride") * atom // (1 if con1["group_line_off"] else 4)
     rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
@@ -57,7 +56,8 @@ def configure_features(registers: Registers) -> task_cna.Config:
         line_bytes=line_bytes,
         surface_bytes=cna("SURF_STRIDE", "surf_stride") * atom,
         depthwise=bool(con1["dw_en"]),
-        converter=decode_named_cna.read_converter(cna, weights),
+        converter=decode_named_cna.read_converter(cna, arithmetic),
+        weights=Precision(con1["weight_precision"]),
     )
     packed_rows = bool(con1["packed_rows"])
     return replace(
@@ -68,6 +68,17 @@ def configure_features(registers: Registers) -> task_cna.Config:
         folded_width=0 if packed else _folded_width(cna, read.height * read.width),
         packed_rows=packed_rows,
     )
+
+
+def _formats(con1: Mapping[str, int]) -> tuple[Precision, Precision]:
+    """Of the features and of the array; weights are in the array's, or in a narrower one beside such features."""
+    features, arithmetic, weights = (
+        Precision(con1[f"{name}_precision"]) for name in ("in", "proc", "weight")
+    )
+    if weights is not arithmetic and (features is not arithmetic or (features, weights) not in MIXED):
+        text = f"{weights.name} weights with {features.name} features, multiplied as {arithmetic.name}, are not known"
+        raise UnknownModeError(text, register="CONV_CON1")
+    return features, arithmetic
 
 
 def _folded_width(cna: NamedRegisters, pixels: int) -> int:

@@ -38,7 +38,7 @@ from openrknn.isa.enums import (
     Regroup,
 )
 from openrknn.task import rdma
-from openrknn.task.formats import element_bytes, is_float
+from openrknn.task.formats import element_bits, element_bytes, is_float
 from openrknn.task.kinds import Convolution, Piped, Pooling, Work
 from openrknn.task.place import Address
 
@@ -108,16 +108,17 @@ def _nothing_read(task: Piped) -> rdma.Config[Address]:
 def _features(task: Convolution[Address], grains: int) -> Registers:
     source, buffer, pad = task.source, task.buffer, encode_stages.pad_bits(task.source)
     height, width, packed, depthwise = source.height, source.width, source.packed_channels, source.depthwise
-    element, entries, kept = element_bytes(source.precision), buffer.entries, buffer.kept_rows
+    element, entries, kept = element_bits(source.precision), buffer.entries, buffer.kept_rows
     line = source.line_bytes // _ATOM if is_cropped(task) else 4 * width
     pitch, per_kernel, row, pixels = source.surface_bytes // _ATOM, kernel_bytes(task), width, width
     surface = align((height - kept) * width, 4) if height * width > 1 else 1
     if packed:
-        pixels = align(source.line_bytes // (packed * element), _ATOM // element)
-        entries = ceil_div(pixels * _PICTURE_CHANNELS * element, 4 * _ATOM)
-        line = row = pixels * packed * element // _ATOM
+        size = element_bytes(source.precision)
+        pixels = align(source.line_bytes // (packed * size), _ATOM // size)
+        entries = ceil_div(pixels * _PICTURE_CHANNELS * size, 4 * _ATOM)
+        line = row = pixels * packed * size // _ATOM
         pitch = surface = line * (height - kept)
-        per_kernel = source.kernel_height * source.kernel_width * _PICTURE_CHANNELS * element
+        per_kernel = source.kernel_height * source.kernel_width * _PICTURE_CHANNELS * size
     all_bytes, data = per_kernel * source.kernels, buffer.data_banks
     if data not in DATA_BANKS or entries * height > data * _BANK_ENTRIES:  # a recipe that counts RK3588's banks
         data = next((count for count in DATA_BANKS if entries * height <= count * _BANK_ENTRIES), DATA_BANKS[-1])
@@ -125,7 +126,7 @@ def _features(task: Convolution[Address], grains: int) -> Registers:
     registers = encode_convolution(task)
     registers["CNA.CONV_CON3"]["cores"] = 1
     registers["CNA.DATA_SIZE2"]["weights"] = (
-        all_bytes // _ATOM if depthwise else 2 * per_kernel // element
+        all_bytes // _ATOM if depthwise else 16 * per_kernel // element
     ) & 0xFFFF
     registers["CNA.PAD_CON0"] |= encode_stages.behind(source)
     return registers | {
@@ -135,7 +136,7 @@ def _features(task: Convolution[Address], grains: int) -> Registers:
         },
         "CNA.CONV_CON1": {
             "dw_en": int(depthwise), "image": int(packed > 0), "in_precision": source.precision,
-            "proc_precision": source.weight_precision, "weight_precision": source.weight_precision,
+            "proc_precision": source.arithmetic, "weight_precision": source.weight_precision,
             "argb_in": PICTURES[packed], "group_line_off": int(packed > 0 or is_cropped(task)),
         },
         "CNA.CONV_CON2": {"grains": grains},
@@ -160,7 +161,7 @@ def _features(task: Convolution[Address], grains: int) -> Registers:
         "CORE.MISC_CFG": {
             "qd_en": int(source.precision is Precision.INT8 and not depthwise), "dw_en": int(depthwise),
             "dw_too": int(depthwise and (source.spread_y, source.spread_x) == (1, 1)), "image": int(packed > 0),
-            "proc_precision": source.weight_precision, "always": 1,
+            "proc_precision": source.arithmetic, "always": 1,
         },
         "CORE.DATAOUT_SIZE_1": {"dataout_channel": task.dpu.real_channels},
     }  # fmt: skip

@@ -17,7 +17,7 @@ from openrknn.task import dpu as task_dpu
 from openrknn.task import lut
 from openrknn.task import ppu as task_ppu
 from openrknn.task import rdma as task_rdma
-from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.formats import ATOM_BYTES, element_bits, element_bytes, is_float, surfaces_of
 from openrknn.task.kinds import BufferUse
 
 __all__ = [
@@ -46,7 +46,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
     width = registers.read(cna.FcDataSize0).dma_width
     config = read_convolution(
         registers, precision, con1.proc_precision, packed=packed,
-        pitches=_pitches(con1, line, surface, width, element_bytes(precision)),
+        pitches=_pitches(con1, line, surface, width, element_bits(precision)),
         data_sign=registers.read(cna.CvtCon0).data_sign, converter=_converter(registers, con1.proc_precision),
         pads=(pad.pad_top, pad.pad_left, registers.read(cna.PadCon1).pad_value), deconv=con1.deconv,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE, input_group=_CHIP.weight_group[1],
@@ -70,7 +70,7 @@ def read_convolution(
         raise ExecutionError(
             f"{size3.dataout_atomics} output pixels are not whole rows of {size2.dataout_width}", register="DATA_SIZE3"
         )
-    size, taps, chip = element_bytes(weights), weight2.weight_height * weight2.weight_width, registers.chip
+    bits, taps, chip = element_bits(weights), weight2.weight_height * weight2.weight_width, registers.chip
     return task_cna.Config(
         feature_address=registers.read(cna.FeatureDataAddr).feature_base_addr,
         height=size0.datain_height,
@@ -89,7 +89,7 @@ def read_convolution(
         out_width=size2.dataout_width,
         weight_address=registers.read(cna.DcompAddr0).decompress_addr0,
         weight_bytes=registers.read(cna.WeightSize0).weight_bytes,
-        weight_channels=weight1.weight_bytes_per_kernel // (size * max(taps, 1)),
+        weight_channels=weight1.weight_bytes_per_kernel * 8 // (bits * max(taps, 1)),
         weight_precision=weights,
         kernels=weight2.weight_kernels,
         kernel_height=weight2.weight_height,
@@ -102,18 +102,18 @@ def read_convolution(
         spread_y=con3.deconv_y_stride if deconv else 1,
         depthwise=depthwise,
         atom_bytes=chip.atom_bytes,
-        kernel_group=chip.weight_group[0] // size,
+        kernel_group=chip.weight_group[0] * 8 // bits,
         input_group=input_group,
-        depthwise_group=chip.depthwise_group // size,
+        depthwise_group=chip.depthwise_group * 8 // bits,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
         compression=read_compression(registers.named("CNA"), weights),
     )
 
 
-def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, size: int) -> tuple[int, int]:
+def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, bits: int) -> tuple[int, int]:
     """Bytes from line to line and from surface to surface."""
     if con1.argb_in.channels:
-        return line * con1.argb_in.channels * size, 0
+        return line * con1.argb_in.channels * bits // 8, 0
     if con1.group_line_off:
         return line * ATOM_BYTES, (surface + dma_width) * ATOM_BYTES
     return line * ATOM_BYTES // 4, (surface + 4 * dma_width) * ATOM_BYTES
@@ -150,7 +150,7 @@ def _check_rows(config: task_cna.Config, entries: int) -> None:
     elif config.packed_channels:
         needed = config.width * config.height
     else:
-        whole, rest = divmod(surfaces(config.channels, element_bytes(config.precision)), _ENTRY_ATOMS)
+        whole, rest = divmod(surfaces_of(config.channels, config.precision), _ENTRY_ATOMS)
         needed = whole * config.width + (config.width if rest == 3 else -(-rest * config.width // _ENTRY_ATOMS))
     if entries < needed % (1 << _ENTRY_BITS):
         raise ExecutionError(

@@ -9,7 +9,7 @@ from openrknn.chip.target import Registers
 from openrknn.errors import UnsupportedError
 from openrknn.isa.enums import ArgbInput
 from openrknn.task import cna
-from openrknn.task.formats import element_bytes
+from openrknn.task.formats import element_bits, element_bytes
 from openrknn.task.kinds import Convolution
 from openrknn.task.place import Address
 
@@ -26,7 +26,7 @@ def kernel_bytes(task: Convolution[Address]) -> int:
     """Of the weights of one kernel."""
     source = task.source
     taps = source.kernel_height * source.kernel_width
-    return source.weight_channels * taps * element_bytes(source.weight_precision)
+    return source.weight_channels * taps * element_bits(source.weight_precision) // 8
 
 
 def converter_of(source: cna.Config[Address]) -> cna.Converter:

@@ -1,6 +1,7 @@
 """CNA: fetches features and weights, converts pictures, pads.
 
     features[c, y, x] = memory[base + (c div C2) * surface + y * line + x * 16 + (c mod C2) * bytes]
+    4 bits            : two channels in a byte, the one with the even number in the lower half
     packed picture    = memory[base + (y * line_pixels + x) * channels * bytes + c * bytes]
     converter         = round((x + offset) * scale >> shift)   or   round(x * scale >> shift) + offset
 """
@@ -11,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.errors import ExecutionError
+from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.npu.blocks.compression import decompressed
 from openrknn.npu.blocks.formats import Numbers, decode
 from openrknn.npu.memory import Bytes, Memory
 from openrknn.task.cna import Config, Converter
-from openrknn.task.formats import ATOM_BYTES, element_bytes, surfaces
+from openrknn.task.formats import ATOM_BYTES, element_bits, element_bytes, surfaces_of
 
 __all__ = [
     "NOT_A_BYTE",
@@ -37,9 +38,14 @@ NOT_A_BYTE = -128
 def pads_of(config: Config, channels: int) -> Numbers:
     """The padding value of each channel.
 
-    Integers take the low byte; depthwise int8 has two lanes, even channels the low byte, odd ones the next.
+    Integers take the low byte; depthwise int8 has two lanes, even channels the low byte, odd ones the next. What 4-bit
+    features are padded with nobody has seen.
     """
     bits = config.pad_bits
+    if config.precision is Precision.INT4:
+        if bits and (config.pad_top or config.pad_left):
+            raise UnknownModeError("padding of 4-bit features with another number than 0 is not known")
+        return np.zeros(channels, np.int64)
     if config.precision is Precision.INT8:
         low, high = (int(np.int8(np.uint8(bits >> shift & 0xFF))) for shift in (0, 8))
         pads = np.full(channels, low, np.int64)
@@ -55,8 +61,8 @@ def pads_of(config: Config, channels: int) -> Numbers:
 
 def fetch_features(config: Config, memory: Memory) -> Numbers:
     """The input as [channel, row, column]: int64 or float32, converted, not padded."""
-    size = element_bytes(config.precision)
     if config.packed_channels:
+        size = element_bytes(config.precision)
         pixel = config.packed_channels * size
         raw = memory.strided(
             config.feature_address, (config.height, config.width, pixel), (config.line_bytes, pixel, 1), "CNA picture"
@@ -64,7 +70,7 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
         typed = np.ascontiguousarray(raw) if config.is_unsigned else decode(raw, config.precision)
         features: Numbers = typed.transpose(2, 0, 1)
     else:
-        count = surfaces(config.channels, size, config.atom_bytes)
+        count = surfaces_of(config.channels, config.precision, config.atom_bytes)
         width = config.folded_width or config.width
         raw = memory.strided(
             config.feature_address,
@@ -138,7 +144,7 @@ def _with_zero_points(values: Numbers, run: int) -> Numbers:
 def _rows(values: Numbers, config: Config) -> Numbers:
     """Groups of kernels, in each row, kernel, and whole 16 bytes with column and channel side by side."""
     rows, columns, channels = config.kernel_height, config.kernel_width, config.weight_channels
-    atom = ATOM_BYTES // element_bytes(config.weight_precision)
+    atom = 8 * ATOM_BYTES // element_bits(config.weight_precision)
     row = -(-columns * channels // atom) * atom
     weights = np.empty((config.kernels, rows, columns, channels), values.dtype)
     at = 0

@@ -29,7 +29,9 @@ _NAN_FP16, _NAN_BF16 = np.uint16(0x7E00), np.uint16(0x7FC0)
 
 
 def decode(raw: npt.NDArray[np.uint8], precision: Precision) -> Numbers:
-    """Bytes along the last axis as numbers of this format, in their own type (bf16 as float32)."""
+    """Bytes along the last axis as numbers of this format, in their own type (bf16 as float32, int4 as int8)."""
+    if precision is Precision.INT4:
+        return numerics.unpack_int4(raw).reshape(*raw.shape[:-1], -1)
     typed = np.ascontiguousarray(raw).view(_dtype(precision))
     return numerics.decode_bf16(typed) if precision is Precision.BF16 else typed
 

@@ -27,7 +27,7 @@ from openrknn.npu.task import Convolution, Flying, Pooling, Step
 from openrknn.task import dpu as task_dpu
 from openrknn.task import rdma
 from openrknn.task import write as task_write
-from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.formats import ATOM_BYTES, element_bits, element_bytes, is_float, surfaces, surfaces_of
 
 _INT32 = 2**31
 _COPIED_ATOM = 64
@@ -75,7 +75,7 @@ def _refuse_huge(step: Step) -> None:
         source = step.source
         rows = source.out_height * source.stride_y + source.kernel_height * source.dilation_y
         columns = (source.out_width + 1) * source.stride_x + source.kernel_width * source.dilation_x
-        planes = 1 if source.packed_channels else surfaces(source.weight_channels, element_bytes(source.precision)) + 1
+        planes = 1 if source.packed_channels else surfaces_of(source.weight_channels, source.precision) + 1
         copied = (rows + 1) * (columns + source.stride_x) * planes * _COPIED_ATOM
         read = surfaces(source.channels, 1, source.atom_bytes) * source.surface_bytes
         sizes = (copied, read, source.height * source.width)
@@ -117,7 +117,7 @@ def _looks_at_one_place(step: Step) -> bool:
     Elements of another size are in other atoms than the result, and a packed result has places of its own.
     """
     if isinstance(step, Convolution):
-        return step.source.depthwise and _written_bytes(step.dpu) == element_bytes(step.source.precision)
+        return step.source.depthwise and 8 * _written_bytes(step.dpu) == element_bits(step.source.precision)
     if isinstance(step, Pooling):
         return (step.config.kernel_height, step.config.kernel_width) == (1, 1)
     return isinstance(step, Flying) and _written_bytes(step.dpu) == element_bytes(step.reader.precision)

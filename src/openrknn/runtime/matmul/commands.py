@@ -1,16 +1,20 @@
 """Register commands for C [M, N] = A [M, K] * B [K, N] on RK3588: a 1 x 1 convolution.
 
 The rows of A are pixels of a picture that is one line high, K are its channels, and the columns of B are the kernels.
-A and C lie in memory as feature maps of M pixels, B as weights. The sums leave the DPU as they are: int32 or fp32.
+A and C lie in memory as feature maps of M pixels, B as weights. The sums leave the DPU as they are: int32 or fp32, and
+int16 where A and B have 4 bits.
 
 Facts: the streams that the vendor's runtime 1.5.2 submits for its own matmul (`openrknn exec --trace`), register by
-register; DATA_ENTRIES as every convolution of the toolkit has it. A test compares ours with the vendor's.
+register; DATA_ENTRIES as every convolution of the toolkit has it. A test compares ours with the vendor's. Those of 4
+bits are runtime 2.3.2's, of which ork-driver published one row of a 4 x 64 x 64 product and ran it on RK3588.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chips import CHIPS
@@ -101,6 +105,25 @@ class Addresses:
     c: int
 
 
+class Kind(NamedTuple):
+    """Number formats of a product."""
+
+    name: str
+    """Of A and B, as registers have it."""
+    bits: int
+    result: str
+    result_bytes: int
+    has_corrections: bool
+    """The vendor leaves the stage that corrects sums on. It adds 0 times the sum of the row."""
+
+
+KINDS = MappingProxyType({
+    "fp16": Kind("fp16", 16, "fp32", 4, has_corrections=False),
+    "int8": Kind("int8", 8, "int32", 4, has_corrections=True),
+    "int4": Kind("int4", 4, "int16", 2, has_corrections=False),
+})  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """A multiplication that one job can do: K and N are multiples of what the weights are grouped by."""
@@ -109,20 +132,16 @@ class Product:
     """Rows in memory."""
     k: int
     n: int
-    is_float: bool
-
-    @property
-    def element_bytes(self) -> int:
-        return 2 if self.is_float else 1
+    kind: Kind
 
     @property
     def kernel_group(self) -> int:
         """Columns of B that lie together."""
-        return 16 if self.is_float else 32
+        return 256 // self.kind.bits
 
     def entries(self, width: int) -> int:
         """CBUF entries of 64 bytes that a row of this many pixels takes."""
-        atoms = -(-self.k * self.element_bytes // 16)
+        atoms = -(-self.k * self.kind.bits // 128)
         whole, rest = divmod(atoms, 4)
         return whole * width + (width if rest == 3 else -(-rest * width // 4))
 
@@ -154,12 +173,13 @@ def streams(product: Product, places: Addresses, commands: int) -> tuple[list[in
 
 
 def _body(product: Product, places: Addresses, first: int, width: int, *, tiled: bool) -> list[int]:
-    atoms = product.kernel_group // 4
+    kind = product.kind
+    atoms = product.kernel_group * kind.result_bytes // 16
     entries = product.entries(width)
     banks = max(-(-entries // _BANK_ENTRIES), 1)
     text = _TEXT.format(
-        kind="fp16" if product.is_float else "int8",
-        result="fp32" if product.is_float else "int32",
+        kind=kind.name,
+        result=kind.result,
         width=width,
         m=product.m,
         k=product.k,
@@ -167,8 +187,8 @@ def _body(product: Product, places: Addresses, first: int, width: int, *, tiled:
         a=places.a + first * 16,
         b=places.b,
         c=places.c + first * 16,
-        kernel_bytes=product.k * product.element_bytes,
-        weight_bytes=product.n * product.k * product.element_bytes,
+        kernel_bytes=product.k * kind.bits // 8,
+        weight_bytes=product.n * product.k * kind.bits // 8,
         entries=entries,
         data_banks=banks,
         weight_banks=_ALL_BANKS - banks,
@@ -176,7 +196,7 @@ def _body(product: Product, places: Addresses, first: int, width: int, *, tiled:
         line=product.m if tiled else 4 * width,
         surface=product.m - (width if tiled else 4 * width),
         notch=product.m - width,
-        od=int(product.is_float),
+        od=int(not kind.has_corrections),
         atoms=atoms,
         surface_add=atoms * product.m,
     )

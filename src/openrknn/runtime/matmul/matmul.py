@@ -19,7 +19,7 @@ from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.matmul.own import OwnProduct
+from openrknn.runtime.matmul.own import OwnProduct, kind_of
 from openrknn.vendor.tables.enums import MatmulType, TensorType
 
 Array = npt.NDArray[Any]
@@ -58,9 +58,9 @@ class Matmul(Closing):
 
     `device` is "software" (the NPU in this process), "rknpu" or an open `Device` (our own register commands on the
     kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU multiplies int8 to exact
-    int32, or float16 with sums in float32; all other types are widened to these before and narrowed after, exactly and
-    with one rounding. Integer results that do not fit their type saturate. On "vendor" the library does what it has,
-    and takes no `b_scale`.
+    int32, float16 with sums in float32, or one row of int4 to int16; all other types are widened to these before and
+    narrowed after, exactly and with one rounding. Integer results that do not fit their type saturate. On "vendor" the
+    library does what it has, and takes no `b_scale`.
     """
 
     def __init__(
@@ -95,9 +95,8 @@ class Matmul(Closing):
             raise UnsupportedError(f"openrknn has commands for matrix products of RK3588, not of {device.chip.title}")
         self._widens = True
         self.device_name = device.name
-        is_float = self.type.types[0] is TensorType.FLOAT16
         try:
-            self._product = OwnProduct(device, m, k, n, is_float=is_float)
+            self._product = OwnProduct(device, m, k, n, kind_of(m, k, bits=self.type.types[0].bits))
         except BaseException:
             self._close_device()
             raise

@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from openrknn.container.parts import Task
 from openrknn.device import Device, DeviceBuffer, Job, PreparedJob
-from openrknn.runtime.matmul.commands import ENABLE, Addresses, Product, streams
+from openrknn.numerics import pack_int4
+from openrknn.runtime.matmul.commands import ENABLE, KINDS, Addresses, Kind, Product, streams
 
 Array = npt.NDArray[Any]
 _K_GROUP = 32
 _MOST_K_BYTES = 4096
 """Of one part along K: what the vendor's runtime takes (K 4096 for int8, 2048 for fp16)."""
+_MOST_INT4 = 2 * _MOST_K_BYTES
 _MOST_N = 4096
 _MOST_M = 8192
 _LARGEST_PRODUCT, _LARGEST_INT32 = 128 * 128, (1 << 31) - 1
@@ -23,6 +25,17 @@ _LARGEST_PRODUCT, _LARGEST_INT32 = 128 * 128, (1 << 31) - 1
 parts can exceed them from K = 131072 on; it is made here, in 64 bits."""
 _DPU_INTERRUPTS = 0x300
 _ALL_INTERRUPTS = 0x1FFFF
+
+
+def kind_of(m: int, k: int, *, bits: int) -> Kind:
+    """The formats by which the NPU multiplies numbers of so many bits, the wide ones floating point.
+
+    A task of 4-bit numbers multiplies one row, as the vendor's do: with one row it reads half the bytes of int8, and
+    with more it reads B again for each. Its int16 sums saturate, so that parts along K cannot be added up.
+    """
+    if bits == 4:
+        return KINDS["int4" if m == 1 and k <= _MOST_INT4 else "int8"]
+    return KINDS["int8" if bits == 8 else "fp16"]
 
 
 @dataclass(slots=True)
@@ -50,19 +63,20 @@ class _Part:
 class OwnProduct:
     """Cuts the matrices into parts, each with memory and commands of its own. Parts along K are added up here."""
 
-    def __init__(self, device: Device, m: int, k: int, n: int, *, is_float: bool) -> None:
+    def __init__(self, device: Device, m: int, k: int, n: int, kind: Kind) -> None:
         self._device = device
         self._shape = (m, k, n)
+        self._kind, is_float = kind, kind.result == "fp32"
         self._dtype = np.dtype(np.float16 if is_float else np.int8)
-        self._sums = np.dtype(np.float32 if is_float else np.int32)
+        self._sums = np.dtype({"fp32": np.float32, "int32": np.int32, "int16": np.int16}[kind.result])
         self._totals = self._sums if is_float or k * _LARGEST_PRODUCT <= _LARGEST_INT32 else np.dtype(np.int64)
         self._buffers: list[DeviceBuffer] = []
         self._parts: list[_Part] = []
-        step = _MOST_K_BYTES // self._dtype.itemsize
+        step = _MOST_K_BYTES * 8 // kind.bits
         try:
             for rows in _cut(m, _MOST_M):
                 for inner in _cut(k, step):
-                    a = self._allocate(_rounded(rows, 4) * _rounded(inner, _K_GROUP) * self._dtype.itemsize, "A")
+                    a = self._allocate(_rounded(rows, 4) * _rounded(inner, _K_GROUP) * kind.bits // 8, "A")
                     for columns in _cut(n, _MOST_N):
                         self._parts.append(self._part(rows, inner, columns, a))
         except BaseException:
@@ -77,6 +91,11 @@ class OwnProduct:
                 continue
             done.add(id(part.a))
             piece = values[part.rows, part.inner]
+            if self._kind.bits == 4:  # one row: its maps are the numbers in their order
+                row = np.zeros(part.product.k, np.int8)
+                row[: piece.size] = piece[0]
+                part.a.array[: part.product.k // 2] = pack_int4(row)
+                continue
             k2 = 16 // self._dtype.itemsize
             target = part.a.array[: part.product.m * part.product.k * self._dtype.itemsize].view(self._dtype)
             maps = target.reshape(part.product.k // k2, part.product.m, k2)
@@ -93,7 +112,9 @@ class OwnProduct:
             padded[: piece.shape[0], : piece.shape[1]] = piece
             n2 = part.product.kernel_group
             tiles = padded.reshape(part.product.k // _K_GROUP, _K_GROUP, part.product.n // n2, n2)
-            part.b.array[: padded.nbytes].view(self._dtype)[...] = tiles.transpose(2, 0, 3, 1).reshape(-1)
+            ordered = tiles.transpose(2, 0, 3, 1).reshape(-1)
+            stored = pack_int4(ordered) if self._kind.bits == 4 else ordered.view(np.uint8)
+            part.b.array[: stored.size] = stored
             part.forget()
 
     def run(self) -> None:
@@ -104,12 +125,14 @@ class OwnProduct:
             part.ready.run()
 
     def get_c(self) -> Array:
-        """C [M, N]: float32, int32, or int64 where K is so large that 32 bits may not hold a sum."""
+        """C [M, N]: float32, int16 of 4-bit numbers, int32, or int64 where 32 bits may not hold a sum of so many."""
         m, _, n = self._shape
         result: Array = np.zeros((m, n), self._totals)
         for part in self._parts:
             size = part.product.m * part.product.n
-            maps: Array = part.c.array[: size * 4].view(self._sums).reshape(part.product.n // 4, part.product.m, 4)
+            lanes = 16 // self._kind.result_bytes
+            stored = part.c.array[: size * self._kind.result_bytes].view(self._sums)
+            maps: Array = stored.reshape(part.product.n // lanes, part.product.m, lanes)
             sums = maps.transpose(1, 0, 2).reshape(part.product.m, part.product.n)
             target = result[part.rows, part.columns]
             target += sums[: target.shape[0], : target.shape[1]]
@@ -129,11 +152,10 @@ class OwnProduct:
         return buffer
 
     def _part(self, rows: slice, inner: slice, columns: slice, a: DeviceBuffer) -> _Part:
-        is_float = self._dtype == np.float16
-        group = 16 if is_float else 32
-        product = Product(_rounded(rows, 4), _rounded(inner, _K_GROUP), _rounded(columns, group), is_float)
-        b = self._allocate(product.k * product.n * product.element_bytes, "B")
-        c = self._allocate(product.m * product.n * 4, "C")
+        group = 256 // self._kind.bits
+        product = Product(_rounded(rows, 4), _rounded(inner, _K_GROUP), _rounded(columns, group), self._kind)
+        b = self._allocate(product.k * product.n * self._kind.bits // 8, "B")
+        c = self._allocate(product.m * product.n * self._kind.result_bytes, "C")
         places = Addresses(a.address, b.address, c.address)
         count = len(streams(product, places, 0)[0])
         commands = self._allocate(8 * count, "commands")

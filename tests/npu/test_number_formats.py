@@ -1,0 +1,106 @@
+"""Products of 4-bit numbers, and of features and weights in two formats.
+
+Witnesses: integer arithmetic, the exact sum rounded once, and a file of the vendor's converter with 4-bit weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from openrknn import numerics
+from openrknn.errors import UnknownModeError
+from openrknn.isa import Precision
+from openrknn.npu import Buffer, Memory
+from openrknn.npu.blocks import cna, core
+from openrknn.npu.task import Convolution
+from openrknn.runtime.session import Session
+from openrknn.task import cna as task_cna
+from openrknn.task.formats import MIXED, element_bits, element_bytes, surfaces_of
+from tests.npu.chip_models import place
+
+Array = npt.NDArray[Any]
+GOLDENS = Path(__file__).resolve().parents[1] / "goldens"
+FEATURES, WEIGHTS, INPUTS = 0x1000, 0x100000, 32
+PAIRS = [*sorted(MIXED), (Precision.INT4, Precision.INT4), (Precision.INT16, Precision.INT16)]
+
+
+def convolution() -> task_cna.Config:
+    """Of the vendor's file: one line of 8 pixels, 64 channels, 64 kernels."""
+    steps = place(GOLDENS / "dense_rk3576_w4a16.rknn").program().steps
+    return next(step for step in steps if isinstance(step, Convolution)).source
+
+
+def drawn(random: np.random.Generator, precision: Precision, shape: tuple[int, ...]) -> Array:
+    if precision is Precision.FP16:
+        return random.standard_normal(shape).astype(np.float16)
+    reach = 1 << element_bits(precision) - 1
+    return random.integers(-reach, reach, shape, np.int16 if precision is Precision.INT16 else np.int8)
+
+
+def stored(values: Array, precision: Precision) -> npt.NDArray[np.uint8]:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return numerics.pack_int4(flat) if precision is Precision.INT4 else flat.view(np.uint8)
+
+
+@pytest.mark.parametrize(("features", "weights"), PAIRS, ids=lambda precision: precision.name)
+def test_sums_are_exact(features: Precision, weights: Precision) -> None:
+    """Weights lie in groups of 32 inputs and, whatever their own format, 32 bytes of kernels of the features'."""
+    random, (pixels, channels, kernels) = np.random.default_rng(31), (5, 96, 128)
+    group, lanes = 256 // element_bits(features), 128 // element_bits(features)
+    a, b = drawn(random, features, (pixels, channels)), drawn(random, weights, (channels, kernels))
+    maps = a.reshape(pixels, -1, lanes).transpose(1, 0, 2)
+    tiles = b.reshape(-1, INPUTS, kernels // group, group).transpose(2, 0, 3, 1)
+    packed = stored(tiles, weights)
+    memory = Memory([Buffer(FEATURES, stored(maps, features), "features"), Buffer(WEIGHTS, packed, "weights")])
+    config = replace(
+        convolution(), feature_address=FEATURES, width=pixels, out_width=pixels, channels=channels,
+        line_bytes=16 * pixels, surface_bytes=16 * pixels, precision=features, weight_address=WEIGHTS,
+        weight_bytes=packed.size, weight_channels=channels, weight_precision=weights, kernels=kernels,
+        kernel_group=group, input_group=INPUTS,
+    )  # fmt: skip
+    assert config.arithmetic is features
+    found = core.convolve(
+        cna.fetch_features(config, memory), cna.fetch_weights(config, memory), config, window_sums=False
+    ).accumulators[:, 0].T
+    products = a.astype(np.float64)[:, :, None] * b.astype(np.float64)
+    exact = np.array([[math.fsum(products[m, :, n]) for n in range(kernels)] for m in range(pixels)])
+    assert np.array_equal(found, exact.astype(np.float32) if config.is_float else exact.astype(np.int64))
+
+
+def test_the_converter_s_file_with_4_bit_weights() -> None:
+    """Columns are divided by their largest magnitude / 7; the scales come back as multipliers of BN."""
+    weights = numpy_helper.to_array(onnx.load(GOLDENS / "dense.onnx").graph.initializer[0])
+    scales = np.abs(weights).max(0) / 7
+    given = np.random.default_rng(4).standard_normal((1, 8, 64)).astype(np.float32)
+    with Session(GOLDENS / "dense_rk3576_w4a16.rknn") as session:
+        (found,) = session.run([given]).values()
+    wanted = given.astype(np.float16).astype(np.float64) @ np.round(weights / scales) * scales
+    assert np.abs(found - wanted).max() < 0.002 * np.abs(wanted).max()
+
+
+def test_two_4_bit_channels_are_in_a_byte() -> None:
+    config = replace(convolution(), precision=Precision.INT4, weight_precision=Precision.INT4, channels=32,
+                     width=1, feature_address=FEATURES)  # fmt: skip
+    memory = Memory([Buffer(FEATURES, (np.arange(16) * 0x11 ^ 0x0F).astype(np.uint8), "features")])
+    found = cna.fetch_features(config, memory)[:, 0, 0]
+    assert found[:6].tolist() == [-1, 0, -2, 1, -3, 2]
+    assert surfaces_of(33, Precision.INT4) == 2
+
+
+def test_what_is_not_known_is_refused() -> None:
+    with pytest.raises(UnknownModeError, match="INT4 is a format of features and weights only"):
+        element_bytes(Precision.INT4)
+    with pytest.raises(UnknownModeError, match="TF32 is not implemented"):
+        element_bits(Precision.TF32)
+    config = replace(convolution(), precision=Precision.INT4, weight_precision=Precision.INT4, pad_left=1, pad_bits=3)
+    with pytest.raises(UnknownModeError, match="padding of 4-bit features"):
+        cna.pads_of(config, 4)
