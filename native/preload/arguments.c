@@ -42,7 +42,9 @@ static uint64_t number_at(const char *bytes, unsigned at, unsigned width) {
     return value;
 }
 
-static char *pointer_at(const char *bytes, unsigned at) { return (char *)(uintptr_t)number_at(bytes, at, 8); }
+static char *pointer_at(const char *bytes, const struct array_rule *rule) {
+    return (char *)(uintptr_t)number_at(bytes, rule->at, rule->pointer_bytes);
+}
 
 /* An argument that is too short to hold what the rules speak of goes as it is. */
 const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
@@ -62,7 +64,7 @@ static void append_arrays(struct payload *payload, const struct array_rule *rule
         const char *bytes = payload->bytes + at;
         uint64_t stride = rule->stride == NO_FIELD ? rule->element : number_at(bytes, rule->stride, 4);
         uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
-        const char *array = pointer_at(bytes, rule->at);
+        const char *array = pointer_at(bytes, rule);
         /* Elements that are too small are the driver's to refuse; there is nothing to look into. */
         int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
         uint64_t total = usable ? elements * stride : 0;
@@ -107,7 +109,7 @@ int fill_outputs(const struct ioctl_rule *rule, const char *before, const char *
         from += sizeof length, size -= sizeof length;
         if (length > size) return 0;
         uint64_t room = number_at(before, item->count, item->count_bytes) * item->element;
-        char *target = pointer_at(before, item->at);
+        char *target = pointer_at(before, item);
         if (target && write_user(target, from, length < room ? length : room) != 0) return -EFAULT;
         from += length, size -= length;
     }

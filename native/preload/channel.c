@@ -28,11 +28,17 @@ void *next_symbol(void **cache, const char *name) {
     return symbol;
 }
 
-/* The kernel's struct is the C library's on x86-64 and arm64; the call works with every version of the C library. */
-_Static_assert(sizeof(struct stat) == (sizeof(void *) == 8 && sizeof(nlink_t) == 8 ? 144 : 128), "struct stat");
+/* The kernel's struct is the C library's on x86-64 and Arm; the call works with every version of the C library. */
+#ifdef SYS_newfstatat
+_Static_assert(sizeof(struct stat64) == (sizeof(nlink_t) == 8 ? 144 : 128), "struct stat64");
+enum { STAT_CALL = SYS_newfstatat };
+#else
+_Static_assert(sizeof(struct stat64) == 104, "struct stat64");
+enum { STAT_CALL = SYS_fstatat64 };
+#endif
 
-int real_stat(int folder, const char *path, struct stat *status, int flags) {
-    return (int)syscall(SYS_newfstatat, folder, path, status, flags);
+int real_stat(int folder, const char *path, struct stat64 *status, int flags) {
+    return (int)syscall(STAT_CALL, folder, path, status, flags);
 }
 
 static void close_quietly(int descriptor) {
@@ -42,7 +48,7 @@ static void close_quietly(int descriptor) {
 }
 
 static uint32_t inode_of(int descriptor) {
-    struct stat status;
+    struct stat64 status;
     if (real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0 || !S_ISSOCK(status.st_mode)) return 0;
     return (uint32_t)status.st_ino;
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 int open_node(int folder, const char *path, int flags) {
-    struct stat status;
+    struct stat64 status;
     const struct node *node;
     if (real_stat(folder, path, &status, 0) != 0 || !(node = find_node(&status))) { errno = ENXIO; return -1; }
     struct request_header request = {.op = OP_OPEN, .a = (uint64_t)number_of_node(node), .b = (uint64_t)(unsigned)flags};
@@ -134,13 +134,13 @@ EXPORT int eaccess(const char *path, int mode) { return euidaccess(path, mode); 
 /* /proc/self/fd/N of an emulated file shows the node's path, and below an emulated folder the folder's. */
 static ssize_t shown_link(const char *path, char *into, ssize_t length, size_t room) {
     char link[MAX_PATH];
-    unsigned long inode;
+    unsigned long long inode;
     int64_t file;
     const struct node *node = NULL;
     if (length <= 0 || length >= MAX_PATH || !is_active() || !path || strncmp(path, "/proc/", 6) != 0) return length;
     memcpy(link, into, (size_t)length);
     link[length] = 0;
-    if (sscanf(link, "socket:[%lu]", &inode) == 1 && (file = file_of_socket(inode)) >= 0)
+    if (sscanf(link, "socket:[%llu]", &inode) == 1 && (file = file_of_socket(inode)) >= 0)
         node = node_number((unsigned)(file >> KIND_BITS));
     if (node) snprintf(link, sizeof link, "%s", node->path);
     else if (!strip_root(link)) return length;
@@ -231,8 +231,15 @@ EXPORT int glob(const char *pattern, int flags, int (*problem)(const char *, int
 }
 
 EXPORT int glob64(const char *pattern, int flags, int (*problem)(const char *, int), glob64_t *found) {
-    return glob(pattern, flags, problem, (glob_t *)found); /* the same struct on 64-bit machines */
+    return glob(pattern, flags, problem, (glob_t *)found); /* the same struct but for types of functions that are not called */
 }
+
+#if UINTPTR_MAX == UINT32_MAX
+/* What programs compiled with _TIME_BITS=64 call. */
+EXPORT int __glob64_time64(const char *pattern, int flags, int (*problem)(const char *, int), glob64_t *found) {
+    return glob64(pattern, flags, problem, found);
+}
+#endif
 
 static const char *library_path(const char *path, char *buffer) {
     const char *instead = opened_instead(path, buffer);

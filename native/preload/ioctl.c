@@ -71,7 +71,8 @@ static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long 
     if (room > sizeof reply_bytes) into = malloc(room);
     int result = -ENOMEM, sent = descriptor_in(rule, payload.bytes), received = -1;
     struct reply_header reply = {0};
-    struct request_header header = {.op = OP_IOCTL, .length = (uint32_t)payload.size, .file = file, .a = request};
+    struct request_header header = {.op = OP_IOCTL, .length = (uint32_t)payload.size, .file = file, .a = request,
+                                    .b = sizeof(void *)};
     struct iovec parts[] = {{&header, sizeof header}, {payload.bytes, payload.size}};
     if (sent == -2) result = -EBADF;
     else if (into) result = call_server(parts, 2, sent, &reply, into, room, &received);
@@ -92,14 +93,12 @@ static int forward(uint64_t file, unsigned kind, unsigned long request, void *ar
     return -1;
 }
 
-EXPORT int ioctl(int descriptor, unsigned long request, ...) {
-    struct stat status;
-    va_list list;
-    va_start(list, request);
-    void *argument = va_arg(list, void *);
-    va_end(list);
-    if (!_IOC_TYPE(request) || !strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) || !is_active())
-        return NEXT(ioctl)(descriptor, request, argument);
+enum { NOT_OURS = -2 };
+
+/* The result of an ioctl on an emulated file; NOT_OURS: it is for the kernel. */
+static int emulated_ioctl(int descriptor, unsigned long request, void *argument) {
+    struct stat64 status;
+    if (!_IOC_TYPE(request) || !strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) || !is_active()) return NOT_OURS;
     if (real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0) return -1; /* EBADF */
     if (S_ISSOCK(status.st_mode)) {
         int64_t file = file_of_socket(status.st_ino);
@@ -107,19 +106,38 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...) {
     } else if (S_ISREG(status.st_mode) && _IOC_TYPE(request) == BUFFER_TYPE) {
         return forward(status.st_ino | BUFFER_KEY, KIND_DMA_BUF, request, argument);
     }
-    return NEXT(ioctl)(descriptor, request, argument);
+    return NOT_OURS;
 }
+
+#define ARGUMENT(last) ({ va_list list; va_start(list, last); void *given = va_arg(list, void *); va_end(list); given; })
+
+EXPORT int ioctl(int descriptor, unsigned long request, ...) {
+    void *argument = ARGUMENT(request);
+    int result = emulated_ioctl(descriptor, request, argument);
+    return result == NOT_OURS ? NEXT(ioctl)(descriptor, request, argument) : result;
+}
+
+#if UINTPTR_MAX == UINT32_MAX
+/* What programs compiled with _TIME_BITS=64 call; no ioctl of ours has times. */
+EXPORT int __ioctl_time64(int descriptor, unsigned long request, ...) {
+    static void *cache;
+    void *argument = ARGUMENT(request);
+    int result = emulated_ioctl(descriptor, request, argument);
+    if (result != NOT_OURS) return result;
+    return ((int (*)(int, unsigned long, ...))next_symbol(&cache, "__ioctl_time64"))(descriptor, request, argument);
+}
+#endif
 
 /* -------------------------------------------------------------------------------------------------- mmap */
 
 /* The server says what to map instead; mmap of a socket has failed with ENODEV before. */
-static void *map_file(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
-    struct stat status;
+static void *map_file(void *at, size_t length, int protection, int flags, int descriptor, uint64_t offset) {
+    struct stat64 status;
     if (real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0 || !S_ISSOCK(status.st_mode)) {
         errno = ENODEV;
         return MAP_FAILED;
     }
-    struct request_header request = {.op = OP_MMAP, .file = status.st_ino, .a = (uint64_t)offset, .b = length};
+    struct request_header request = {.op = OP_MMAP, .file = status.st_ino, .a = offset, .b = length};
     struct iovec part = {&request, sizeof request};
     struct reply_header reply;
     int received, result = call_server(&part, 1, -1, &reply, NULL, 0, &received);
@@ -127,19 +145,25 @@ static void *map_file(void *at, size_t length, int protection, int flags, int de
         errno = result < 0 && result != -ENOENT ? -result : ENODEV;
         return MAP_FAILED;
     }
-    void *mapped = NEXT(mmap)(at, length, protection, flags, received, (off_t)reply.value);
+    void *mapped = NEXT(mmap64)(at, length, protection, flags, received, (off64_t)reply.value);
     int saved = errno;
     syscall(SYS_close, received);
     errno = saved;
     return mapped;
 }
 
+static int is_mapped_by_us(void *mapped, int flags) {
+    return mapped == MAP_FAILED && errno == ENODEV && !(flags & MAP_ANONYMOUS) && is_active();
+}
+
 EXPORT void *mmap(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
     void *mapped = NEXT(mmap)(at, length, protection, flags, descriptor, offset);
-    if (mapped != MAP_FAILED || errno != ENODEV || flags & MAP_ANONYMOUS || !is_active()) return mapped;
-    return map_file(at, length, protection, flags, descriptor, offset);
+    if (!is_mapped_by_us(mapped, flags)) return mapped;
+    return map_file(at, length, protection, flags, descriptor, (unsigned long)offset);
 }
 
 EXPORT void *mmap64(void *at, size_t length, int protection, int flags, int descriptor, off64_t offset) {
-    return mmap(at, length, protection, flags, descriptor, offset);
+    void *mapped = NEXT(mmap64)(at, length, protection, flags, descriptor, offset);
+    if (!is_mapped_by_us(mapped, flags)) return mapped;
+    return map_file(at, length, protection, flags, descriptor, (uint64_t)offset);
 }

@@ -39,10 +39,10 @@ static void add_prefix(const char *path) {
 }
 
 static void add_node(const char *line) {
-    unsigned long inode;
+    unsigned long long inode;
     unsigned mode, major, minor;
     int at = 0;
-    if (node_count == MAX_NODES || sscanf(line, "%lu %o %u %u %n", &inode, &mode, &major, &minor, &at) != 4) return;
+    if (node_count == MAX_NODES || sscanf(line, "%llu %o %u %u %n", &inode, &mode, &major, &minor, &at) != 4) return;
     nodes[node_count++] = (struct node){inode, mode, makedev(major, minor), line + at};
 }
 
@@ -73,7 +73,7 @@ static size_t read_file(const char *path) {
 /* Other libraries may be initialised before this one and open files then, so the first call loads as well. */
 __attribute__((constructor)) static void load(void) {
     char path[MAX_PATH];
-    struct stat status;
+    struct stat64 status;
     if (atomic_exchange(&is_loaded, 1)) return;
     const char *named = getenv(ENVIRONMENT);
     if (!named && (named = getenv(OLD_ENVIRONMENT)) && !strchr(named, '/')) named = NULL; /* a device by its name */
@@ -160,7 +160,7 @@ int strip_root(char *path) {
     return 1;
 }
 
-const struct node *find_node(const struct stat *status) {
+const struct node *find_node(const struct stat64 *status) {
     if (!folder || !S_ISSOCK(status->st_mode) || status->st_dev != root_device) return NULL;
     for (int number = 0; number < node_count; number++)
         if (nodes[number].inode == status->st_ino) return &nodes[number];

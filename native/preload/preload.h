@@ -16,7 +16,15 @@
  */
 #ifndef OPENRKNN_PRELOAD_H
 #define OPENRKNN_PRELOAD_H
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
+/* Some compilers for 32-bit machines have these on, and then open is open64 and stat another function; here each name
+   means itself. */
+#ifndef WITH_TIME64
+#undef _FILE_OFFSET_BITS
+#undef _TIME_BITS
+#endif
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -34,7 +42,8 @@ void *next_symbol(void **cache, const char *name);
 
 /* ---- channel.c: talking to the server */
 
-int real_stat(int folder, const char *path, struct stat *status, int flags);
+/* struct stat64 is the kernel's on all machines, and struct stat the same thing on 64-bit ones. */
+int real_stat(int folder, const char *path, struct stat64 *status, int flags);
 
 /* Send a request and take its reply. Returns the reply's result: 0 or more, or -errno (ENODEV: nobody is there).
    `parts[0]` must be the header; `descriptor` is handed in unless it is -1. The reply's payload goes to `into`; a
@@ -51,13 +60,18 @@ const char *device_folder(void);
 const char *redirect(const char *path, char *buffer);      /* where the file really is; `path` itself if not ours */
 const char *opened_instead(const char *path, char *buffer); /* the library that dlopen takes; `path` itself mostly */
 int strip_root(char *path);                                /* back again, in place; 1 if it was in our tree */
-const struct node *find_node(const struct stat *status);   /* the node that this file in the tree stands for */
+const struct node *find_node(const struct stat64 *status); /* the node that this file in the tree stands for */
 const struct node *node_number(unsigned number);
 int number_of_node(const struct node *node);
 
 /* ---- files.c */
 
 int open_node(int folder, const char *path, int flags);    /* -1 and ENXIO if it is none */
+
+/* ---- stat.c */
+
+/* The node that a file with this status is for the program; NULL: an ordinary file. */
+const struct node *shown_node(mode_t mode, uint64_t inode, dev_t device);
 
 /* ---- ioctl.c: sockets that are files */
 

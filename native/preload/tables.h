@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "796da436" /* the library and the server must have the same */
+#define TABLES_VERSION "72d85057" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
 enum { KIND_BITS = 8, NO_KIND = 0xff };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
@@ -43,8 +43,11 @@ _Static_assert(offsetof(struct reply_header, value) == 8, "reply_header.value");
 enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
 enum { NO_FIELD = 0xffff };
 
+/* What holds for programs with 64-bit pointers, and for the others. */
+#define WORD(wide, narrow) (sizeof(void *) == 8 ? (wide) : (narrow))
+
 /* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
-struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };
+struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t pointer_bytes, count_bytes, out; };
 
 /* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
@@ -56,15 +59,15 @@ struct ioctl_rule { uint8_t type, number; uint16_t array, arrays, descriptor, de
 struct kind_rule { uint16_t ioctl, ioctls; };
 
 static const struct array_rule array_rules[] = {
-    {24, 16, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.name */
-    {40, 32, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.date */
-    {56, 48, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_version.desc */
-    {8, 0, NO_FIELD, 1, 0, 0, 8, 1}, /* drm_unique.unique */
-    {0, 24, 28, 8, 0, 0, 4, 0}, /* drm_rocket_job.tasks */
-    {8, 32, NO_FIELD, 4, 0, 0, 4, 0}, /* drm_rocket_job.in_bo_handles */
-    {16, 36, NO_FIELD, 4, 0, 0, 4, 0}, /* drm_rocket_job.out_bo_handles */
-    {0, 8, 12, 40, 4, 3, 4, 0}, /* drm_rocket_submit.jobs */
-    {48, 40, NO_FIELD, 80, 0, 0, 4, 1}, /* sync_file_info.sync_fence_info */
+    {WORD(24, 16), WORD(16, 12), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.name */
+    {WORD(40, 24), WORD(32, 20), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.date */
+    {WORD(56, 32), WORD(48, 28), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.desc */
+    {WORD(8, 4), 0, NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_unique.unique */
+    {0, 24, 28, 8, 0, 0, 8, 4, 0}, /* drm_rocket_job.tasks */
+    {8, 32, NO_FIELD, 4, 0, 0, 8, 4, 0}, /* drm_rocket_job.in_bo_handles */
+    {16, 36, NO_FIELD, 4, 0, 0, 8, 4, 0}, /* drm_rocket_job.out_bo_handles */
+    {0, 8, 12, 40, 4, 3, 8, 4, 0}, /* drm_rocket_submit.jobs */
+    {48, 40, NO_FIELD, 80, 0, 0, 8, 4, 1}, /* sync_file_info.sync_fence_info */
 };
 
 static const struct descriptor_rule descriptor_rules[] = {
@@ -80,8 +83,8 @@ static const struct descriptor_rule descriptor_rules[] = {
 };
 
 static const struct ioctl_rule ioctl_rules[] = {
-    {'d', 0x00, 0, 3, 0, 0, 64}, /* VERSION */
-    {'d', 0x01, 3, 1, 0, 0, 16}, /* GET_UNIQUE */
+    {'d', 0x00, 0, 3, 0, 0, WORD(64, 36)}, /* VERSION */
+    {'d', 0x01, 3, 1, 0, 0, WORD(16, 8)}, /* GET_UNIQUE */
     {'d', 0x02, 0, 0, 0, 0, 0}, /* GET_MAGIC */
     {'d', 0x07, 0, 0, 0, 0, 0}, /* SET_VERSION */
     {'d', 0x09, 0, 0, 0, 0, 0}, /* GEM_CLOSE */
@@ -97,8 +100,8 @@ static const struct ioctl_rule ioctl_rules[] = {
     {'d', 0x43, 0, 0, 0, 0, 0}, /* MEM_MAP */
     {'d', 0x44, 0, 0, 0, 0, 0}, /* MEM_DESTROY */
     {'d', 0x45, 0, 0, 0, 0, 0}, /* MEM_SYNC */
-    {'d', 0x00, 0, 3, 0, 0, 64}, /* VERSION */
-    {'d', 0x01, 3, 1, 0, 0, 16}, /* GET_UNIQUE */
+    {'d', 0x00, 0, 3, 0, 0, WORD(64, 36)}, /* VERSION */
+    {'d', 0x01, 3, 1, 0, 0, WORD(16, 8)}, /* GET_UNIQUE */
     {'d', 0x02, 0, 0, 0, 0, 0}, /* GET_MAGIC */
     {'d', 0x07, 0, 0, 0, 0, 0}, /* SET_VERSION */
     {'d', 0x09, 0, 0, 0, 0, 0}, /* GEM_CLOSE */

@@ -60,14 +60,14 @@ __attribute__((constructor)) static void load(void) {
 }
 
 /* What the program would see, which is not what the kernel says if another library stands in between. */
-static int visible_stat(int descriptor, struct stat *status) {
+static int visible_stat(int descriptor, struct stat64 *status) {
     static void *cache;
-    int (*next)(int, struct stat *) = (int (*)(int, struct stat *))next_symbol(&cache, "fstat");
+    int (*next)(int, struct stat64 *) = (int (*)(int, struct stat64 *))next_symbol(&cache, "fstat64");
     return next ? next(descriptor, status) : real_stat(descriptor, "", status, AT_EMPTY_PATH);
 }
 
 static int kind_of(int descriptor) {
-    struct stat status;
+    struct stat64 status;
     int saved = errno, kind = NONE;
     if (descriptor < 0 || !folder) return NONE;
     if (visible_stat(descriptor, &status) == 0 && S_ISCHR(status.st_mode))
@@ -102,7 +102,8 @@ static uint64_t tell_before(int descriptor, const struct ioctl_rule *rule, unsig
     int is_argument_there = payload.size >= _IOC_SIZE(request); /* if not, the kernel will say EFAULT */
     int also = is_argument_there ? descriptor_in(rule, payload.bytes) : NONE;
     if (also >= 0) handed = tell(&(struct request_header){.op = OP_SPY_HAND}, NULL, 0, also);
-    struct request_header header = {.op = OP_SPY_BEFORE, .file = handed, .a = request, .b = kind};
+    struct request_header header = {.op = OP_SPY_BEFORE, .file = handed, .a = request,
+                                    .b = kind | sizeof(void *) << KIND_BITS};
     size_t size = payload.failed ? _IOC_SIZE(request) : payload.size;
     if (is_argument_there) call = tell(&header, payload.bytes, size, descriptor);
     free(payload.bytes);
@@ -117,38 +118,53 @@ static void tell_after(uint64_t call, const struct ioctl_rule *rule, unsigned lo
     tell(&header, argument, _IOC_SIZE(request), opened >= 0 && fcntl(opened, F_GETFD) >= 0 ? opened : NONE);
 }
 
-EXPORT int ioctl(int descriptor, unsigned long request, ...) {
-    va_list list;
-    va_start(list, request);
-    void *argument = va_arg(list, void *);
-    va_end(list);
+typedef int ioctl_function(int, unsigned long, ...);
+
+static int told_ioctl(ioctl_function *next, int descriptor, unsigned long request, void *argument) {
     int kind = NONE;
     if (_IOC_TYPE(request) && strchr(IOCTL_TYPES, (int)_IOC_TYPE(request)) && argument) kind = kind_of(descriptor);
-    if (kind == NONE) return NEXT(ioctl)(descriptor, request, argument);
+    if (kind == NONE) return next(descriptor, request, argument);
     const struct ioctl_rule *rule = find_rule((unsigned)kind, request);
     uint64_t call = tell_before(descriptor, rule, (unsigned)kind, request, argument), started = nanoseconds();
-    int result = NEXT(ioctl)(descriptor, request, argument), saved = errno;
+    int result = next(descriptor, request, argument), saved = errno;
     if (call) tell_after(call, rule, request, argument, result < 0 ? -saved : result, nanoseconds() - started);
     errno = saved;
     return result;
 }
 
-static void *map(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
-    void *mapped = NEXT(mmap)(at, length, protection, flags, descriptor, offset);
+#define ARGUMENT(last) ({ va_list list; va_start(list, last); void *given = va_arg(list, void *); va_end(list); given; })
+
+EXPORT int ioctl(int descriptor, unsigned long request, ...) {
+    void *argument = ARGUMENT(request);
+    return told_ioctl(NEXT(ioctl), descriptor, request, argument);
+}
+
+#if UINTPTR_MAX == UINT32_MAX
+/* What programs compiled with _TIME_BITS=64 call. */
+EXPORT int __ioctl_time64(int descriptor, unsigned long request, ...) {
+    static void *cache;
+    void *argument = ARGUMENT(request);
+    return told_ioctl((ioctl_function *)next_symbol(&cache, "__ioctl_time64"), descriptor, request, argument);
+}
+#endif
+
+static void *told_map(void *mapped, size_t length, int flags, int descriptor, uint64_t offset) {
     int kind, saved = errno;
     if (mapped == MAP_FAILED || flags & MAP_ANONYMOUS || (kind = kind_of(descriptor)) == NONE) return mapped;
-    struct request_header header = {.op = OP_SPY_MAP, .a = (uint64_t)offset, .b = length, .file = (uint64_t)kind};
+    struct request_header header = {.op = OP_SPY_MAP, .a = offset, .b = length, .file = (uint64_t)kind};
     tell(&header, NULL, 0, descriptor);
     errno = saved;
     return mapped;
 }
 
 EXPORT void *mmap(void *at, size_t length, int protection, int flags, int descriptor, off_t offset) {
-    return map(at, length, protection, flags, descriptor, offset);
+    void *mapped = NEXT(mmap)(at, length, protection, flags, descriptor, offset);
+    return told_map(mapped, length, flags, descriptor, (unsigned long)offset);
 }
 
 EXPORT void *mmap64(void *at, size_t length, int protection, int flags, int descriptor, off64_t offset) {
-    return map(at, length, protection, flags, descriptor, offset);
+    void *mapped = NEXT(mmap64)(at, length, protection, flags, descriptor, offset);
+    return told_map(mapped, length, flags, descriptor, (uint64_t)offset);
 }
 
 EXPORT int close(int descriptor) {

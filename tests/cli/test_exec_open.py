@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.fakekernel.preload import host_machine
-from tests.capi.programs import MODEL, OPENRKNN, PICTURE, SOURCE, arguments, compiler, done, expected, need_library, run
+from tests.capi.programs import MODEL, OPENRKNN, PICTURE, SOURCE, arguments, done, expected, need_library, run
+from tests.fakekernel.test_preload import MACHINES, compiler_for, need_emulator
 
 HEADERS = Path(__file__).resolve().parents[2] / "native/capi/include"
 STUB = "".join(
@@ -44,15 +43,13 @@ assert library.rknn_run(number, None) == 0
 """
 
 
-@pytest.fixture(scope="module", params=sorted({host_machine(), "aarch64"}))
+@pytest.fixture(scope="module", params=MACHINES)
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Linked with a library of the vendor's name that refuses everything, by the run path that is searched first."""
     machine = request.param
     need_library(machine)
-    is_here = machine == host_machine()
-    if not is_here and shutil.which(f"qemu-{machine}") is None:
-        pytest.skip(f"qemu-{machine} is not here (Debian: apt install qemu-user)")
-    cc = compiler("gcc" if is_here else f"{machine}-linux-gnu-gcc")
+    need_emulator(machine)
+    cc = compiler_for(machine)
     folder = tmp_path_factory.mktemp("program")
     (folder / "stub.c").write_text(STUB)
     theirs = folder / "librknnrt.so"

@@ -38,9 +38,18 @@ struct create { uint32_t handle, flags; uint64_t size, object, address, sram; in
 struct map { uint32_t handle, reserved; uint64_t offset; };
 struct prime { uint32_t handle, flags; int32_t fd; };
 struct heap { uint64_t length; uint32_t fd, fd_flags; uint64_t flags; };
+struct version {
+    int major, minor, patch;
+    size_t name_length;
+    void *name;
+    size_t date_length;
+    void *date;
+    size_t text_length;
+    void *text;
+};
 
 #define ACTION _IOWR('d', 0x40, struct action)
-#define VERSION _IOWR('d', 0x00, unsigned long[8])
+#define VERSION _IOWR('d', 0x00, struct version)
 #define CREATE _IOWR('d', 0x42, struct create)
 #define MAP _IOWR('d', 0x43, struct map)
 #define EXPORT_FD _IOWR('d', 0x2d, struct prime)
@@ -312,11 +321,13 @@ static void bad_pointers(int npu) {
     char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
     CHECK(ioctl(npu, ACTION, pages + 4092) == -1 && errno == EFAULT); /* its second half */
-    unsigned long version[8] = {0};
-    version[2] = 16, version[3] = 8; /* name_len, name */
-    CHECK(ioctl(npu, VERSION, version) == -1 && errno == EFAULT);
-    version[2] = 16, version[3] = (unsigned long)(pages + 4096 - 4);
-    CHECK(ioctl(npu, VERSION, version) == -1 && errno == EFAULT);
+    struct version version = {.name_length = 16, .name = (void *)8};
+    CHECK(ioctl(npu, VERSION, &version) == -1 && errno == EFAULT);
+    version = (struct version){.name_length = 16, .name = pages + 4096 - 4};
+    CHECK(ioctl(npu, VERSION, &version) == -1 && errno == EFAULT);
+    char name[16] = "";
+    version = (struct version){.name_length = sizeof name, .name = name};
+    CHECK(ioctl(npu, VERSION, &version) == 0 && version.name_length == 5 && !memcmp(name, "rknpu", 5));
     struct action *action = (struct action *)pages;
     CHECK(ioctl(npu, ACTION, action) == 0);
     CHECK(mprotect(pages, 4096, PROT_READ) == 0);

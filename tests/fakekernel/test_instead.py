@@ -10,9 +10,9 @@ import pytest
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.launch import prepare
 from openrknn.fakekernel.links import make_links
-from openrknn.fakekernel.preload import host_machine, library_for
+from openrknn.fakekernel.preload import library_for
 from openrknn.fakekernel.protocol import ENVIRONMENT, OPEN_NAMES
-from tests.fakekernel.test_preload import compile_c
+from tests.fakekernel.test_preload import MACHINES, compile_c
 
 LIBRARY = 'const char *who(void) { return "%s"; }\n'
 OPENS = """
@@ -34,7 +34,7 @@ int main(void) { return puts(who()) < 0; }
 """
 
 
-@pytest.fixture(params=sorted({host_machine(), "aarch64"}))
+@pytest.fixture(params=MACHINES)
 def machine(request: pytest.FixtureRequest) -> str:
     try:
         library_for(request.param)

@@ -1,4 +1,4 @@
-"""The preload library inside real programs: C, compiled here, for this machine and for aarch64 below qemu."""
+"""The preload library inside real programs: C, compiled here, for this machine and for Arm below qemu."""
 
 from __future__ import annotations
 
@@ -43,15 +43,18 @@ int probe_library(void) {
 
 
 def compiler_for(machine: str) -> str:
-    name = "gcc" if machine == host_machine() else f"{machine}-linux-gnu-gcc"
+    triplet = {"armhf": "arm-linux-gnueabihf"}.get(machine, f"{machine}-linux-gnu")
+    name = "gcc" if machine == host_machine() else f"{triplet}-gcc"
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{name} is not here (Debian: apt install gcc-{machine.replace('_', '-')}-linux-gnu)")
+        pytest.skip(f"{name} is not here (Debian: apt install gcc-{triplet.replace('_', '-')})")
     return found
 
 
 def compile_c(machine: str, source: Path, target: Path, *options: str) -> Path:
-    command = [compiler_for(machine), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", *options]
+    # Offsets of buffers have more than 32 bits: programs of 32-bit machines need wide ones to map a buffer.
+    wide = ("-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", "-mfp16-format=ieee") if machine == "armhf" else ()
+    command = [compiler_for(machine), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", *wide, *options]
     done = subprocess.run(
         [*command, "-o", str(target), str(source), "-ldl", "-lpthread"], capture_output=True, text=True, check=False
     )
@@ -59,11 +62,20 @@ def compile_c(machine: str, source: Path, target: Path, *options: str) -> Path:
     return target
 
 
-@pytest.fixture(scope="module", params=sorted({host_machine(), "aarch64"}))
+def need_emulator(machine: str) -> None:
+    """Skip where nothing runs programs of a machine."""
+    name = f"qemu-{'arm' if machine == 'armhf' else machine}"
+    if machine != host_machine() and launch._loader(machine) is None and not shutil.which(name):
+        pytest.skip(f"{name} is not here (Debian: apt install qemu-user)")
+
+
+MACHINES = sorted({host_machine(), "aarch64", "armhf"})
+
+
+@pytest.fixture(scope="module", params=MACHINES)
 def machine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    if name != host_machine() and not shutil.which(f"qemu-{name}"):
-        pytest.skip(f"qemu-{name} is not here (Debian: apt install qemu-user)")
+    need_emulator(name)
     try:
         library_for(name)
     except UnsupportedError as error:
@@ -220,7 +232,14 @@ def test_machines_are_told_apart(tmp_path: Path) -> None:
         machine_of(odd)
     header[4] = 1
     small.write_bytes(header)
-    with pytest.raises(UnsupportedError, match="only 64-bit little-endian"):
+    with pytest.raises(UnsupportedError, match="a little-endian 32-bit program for ELF machine 243"):
+        machine_of(small)
+    header[18] = 40
+    small.write_bytes(header)
+    assert machine_of(small) == "armhf"
+    header[5] = 2
+    small.write_bytes(header)
+    with pytest.raises(UnsupportedError, match="a big-endian 32-bit"):
         machine_of(small)
 
 

@@ -32,7 +32,11 @@ enum {
     QUERY_NATIVE_INPUT = 8, QUERY_NATIVE_OUTPUT = 9, QUERY_INPUT_RANGE = 13, QUERY_CURRENT_INPUT = 14,
 };
 
+#ifdef __arm__
+typedef uint32_t context_t;
+#else
 typedef uint64_t context_t;
+#endif
 
 struct counts { uint32_t inputs, outputs; };
 struct attribute {
@@ -63,9 +67,11 @@ struct tensor_memory { void *bytes; uint64_t address; int32_t fd, offset; uint32
 _Static_assert(sizeof(struct attribute) == 376, "rknn_tensor_attr");
 _Static_assert(sizeof(struct input_range) == 33040, "rknn_input_range");
 _Static_assert(sizeof(struct memory_size) == 64, "rknn_mem_size");
+#if UINTPTR_MAX > UINT32_MAX
 _Static_assert(sizeof(struct input) == 32, "rknn_input");
 _Static_assert(sizeof(struct output) == 24, "rknn_output");
 _Static_assert(sizeof(struct tensor_memory) == 40, "rknn_tensor_mem");
+#endif
 
 struct request { const char *path; int type, layout, raw; };
 struct options {

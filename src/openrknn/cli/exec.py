@@ -24,8 +24,8 @@ DESCRIPTION = """Run a program as if a Rockchip NPU were in this machine: it fin
 in /sys and /proc, the device tree, and an NPU that computes. The program is not modified and needs no privileges; it
 can be the vendor's runtime or anything else that talks to the kernel drivers `rknpu` or `rocket`. With --open a program
 for the vendor's librknnrt.so gets openrknn's instead: on this machine's NPU or the software NPU, and with --driver or
---chip on an emulated one. AArch64 programs run on x86-64 with qemu's user emulation. Statically linked programs are not
-supported."""
+--chip on an emulated one. AArch64 and 32-bit Arm (armhf) programs run on x86-64 with qemu's user emulation, and 32-bit
+ones on AArch64 directly where the kernel runs them. Statically linked programs are not supported."""
 EXAMPLES = (
     "openrknn exec -- ./rknn_yolov5_demo model.rknn bus.jpg",
     "openrknn exec --library librknnrt.so -- python3 detect.py",

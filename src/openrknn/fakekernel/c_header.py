@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from openrknn.fakekernel import protocol
 from openrknn.uapi.ioctl import Array, Descriptor, Ioctl
@@ -31,8 +31,11 @@ _TYPES = """
 enum { WHEN_ALWAYS, WHEN_POSITIVE, WHEN_FLAG };
 enum { NO_FIELD = 0xffff };
 
+/* What holds for programs with 64-bit pointers, and for the others. */
+#define WORD(wide, narrow) (sizeof(void *) == 8 ? (wide) : (narrow))
+
 /* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
-struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t count_bytes, out; };
+struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t pointer_bytes, count_bytes, out; };
 
 /* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
@@ -77,20 +80,35 @@ class _Rows:
         return at
 
 
-def _least(ioctl: Ioctl) -> int:
+def _least(ioctl: Ioctl) -> str:
     """The end of the last field that a rule speaks of."""
     used = {name for array in ioctl.arrays for name in (array.pointer, array.count, array.stride) if name}
     used |= {name for descriptor in ioctl.descriptors for name in (descriptor.field, descriptor.flags) if name}
-    ends = (ioctl.argument.offsets[name] + ioctl.argument.field(name).element_bytes for name in used)
-    return max(ends, default=0)
+    if not used:
+        return "0"
+    return _number(ioctl.argument, lambda struct: max(struct.offsets[n] + struct.field(n).element_bytes for n in used))
+
+
+def _number(struct: Struct, value: Callable[[Struct], int]) -> str:
+    """A number that follows from the struct, as a constant in C."""
+    wide, narrow = value(struct), value(struct.narrow)
+    return f"{wide}" if wide == narrow else f"WORD({wide}, {narrow})"
+
+
+def _place(struct: Struct, name: str) -> str:
+    return _number(struct, lambda one: one.offsets[name])
+
+
+def _width(struct: Struct, name: str) -> str:
+    return _number(struct, lambda one: one.field(name).element_bytes)
 
 
 def _array(array: Array, struct: Struct, child: int) -> str:
-    offsets = struct.offsets
-    stride = f"{offsets[array.stride]}" if array.stride else "NO_FIELD"
-    places = f"{offsets[array.pointer]}, {offsets[array.count]}, {stride}, {array.element_bytes}"
-    width = struct.field(array.count).element_bytes
-    return f"{{{places}, {child}, {len(array.inside)}, {width}, {int(array.out)}}}, /* {struct.name}.{array.pointer} */"
+    stride = _place(struct, array.stride) if array.stride else "NO_FIELD"
+    places = f"{_place(struct, array.pointer)}, {_place(struct, array.count)}, {stride}, {array.element_bytes}"
+    widths = f"{_width(struct, array.pointer)}, {_width(struct, array.count)}"
+    numbers = f"{places}, {child}, {len(array.inside)}, {widths}, {int(array.out)}"
+    return f"{{{numbers}}}, /* {struct.name}.{array.pointer} */"
 
 
 def _descriptor(descriptor: Descriptor, struct: Struct) -> str:

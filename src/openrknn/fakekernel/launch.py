@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import shutil
@@ -17,7 +18,13 @@ from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT, OPEN_ENVI
 __all__ = ["Command", "emulated_folder", "find_vendor_library", "machine_of", "prepare", "program_of"]
 
 _ELF = struct.Struct("<4sBB10xHH")
-_MACHINES = {62: "x86_64", 183: "aarch64"}
+_MACHINES = {(2, 62): "x86_64", (2, 183): "aarch64", (1, 40): "armhf"}
+"""By the ELF class and machine."""
+_TRIPLETS = {"armhf": "arm-linux-gnueabihf"}
+_EMULATORS = {"armhf": "arm"}
+_ARMHF_LOADER = "lib/ld-linux-armhf.so.3"
+_LINUX32, _ASK = 0x8, 0xFFFFFFFF
+"""Of personality(2)."""
 _SHEBANG_BYTES = 256
 
 
@@ -63,9 +70,37 @@ def prepare(
         extra["LD_LIBRARY_PATH"] = _joined(str(instead), names.get("LD_LIBRARY_PATH"))
     if machine == host_machine():
         return Command(program, tuple(words), {**names, **extra})
+    if (loader := _loader(machine)) is not None:
+        return _loaded(loader, program, words, {**names, **extra})
     emulator = _emulator(machine, names.get("QEMU_LD_PREFIX", ""))
     options = [word for name, value in extra.items() for word in ("-E", f"{name}={value}")]
     return Command(emulator[0], (*emulator, *options, "-0", words[0], program, *words[1:]), {**names, **device})
+
+
+def _loader(machine: str) -> Path | None:
+    """The loader of 32-bit Arm programs on a 64-bit Arm kernel that runs them; None where an emulator has to."""
+    if (host_machine(), machine) != ("aarch64", "armhf") or not _takes_narrow_programs():
+        return None
+    places = (Path("/"), Path("/usr") / _TRIPLETS[machine])
+    return next((place / _ARMHF_LOADER for place in places if (place / _ARMHF_LOADER).exists()), None)
+
+
+def _takes_narrow_programs() -> bool:
+    """Whether the kernel and the processor run 32-bit programs: only then it lets a process say that it is one."""
+    personality = ctypes.CDLL(None).personality
+    before = personality(_ASK)
+    if before < 0 or personality(before & ~0xFF | _LINUX32) < 0:
+        return False
+    personality(before)
+    return True
+
+
+def _loaded(loader: Path, program: str, words: Sequence[str], environment: dict[str, str]) -> Command:
+    if loader == Path("/") / _ARMHF_LOADER:  # where programs name it
+        return Command(program, tuple(words), environment)
+    libraries = _joined(environment.get("LD_LIBRARY_PATH"), str(loader.parent))
+    arguments = (str(loader), "--argv0", words[0], program, *words[1:])
+    return Command(str(loader), arguments, {**environment, "LD_LIBRARY_PATH": libraries})
 
 
 def _joined(*paths: str | None) -> str:
@@ -92,21 +127,26 @@ def machine_of(program: Path) -> str:
     if len(head) < _ELF.size or head[:4] != b"\x7fELF":
         return host_machine()
     _, width, order, _, machine = _ELF.unpack_from(head)
-    if width != 2 or order != 1:
-        raise UnsupportedError(f"{program}: only 64-bit little-endian programs can be run on an emulated device")
-    if machine not in _MACHINES:
-        raise UnsupportedError(f"{program}: a program for ELF machine {machine}; known are x86-64 and AArch64")
-    return _MACHINES[machine]
+    found = _MACHINES.get((width, machine)) if order == 1 else None
+    if found is None:
+        bits = {1: 32, 2: 64}.get(width, width)
+        kind = "a little-endian" if order == 1 else "a big-endian"
+        raise UnsupportedError(
+            f"{program}: {kind} {bits}-bit program for ELF machine {machine}; an emulated device can run programs "
+            "for x86-64, AArch64 and 32-bit Arm"
+        )
+    return found
 
 
 def _emulator(machine: str, prefix: str) -> list[str]:
     """qemu, with the place of the machine's libraries unless the environment names it (`prefix`)."""
-    found = shutil.which(f"qemu-{machine}") or shutil.which(f"qemu-{machine}-static")
+    name = f"qemu-{_EMULATORS.get(machine, machine)}"
+    found = shutil.which(name) or shutil.which(f"{name}-static")
     if found is None:
         raise UnsupportedError(
-            f"this is a program for {machine}, and qemu-{machine} is not here (Debian: apt install qemu-user)"
+            f"this is a program for {machine}, and {name} is not here (Debian: apt install qemu-user)"
         )
-    root = Path(f"/usr/{machine}-linux-gnu")
+    root = Path("/usr") / _TRIPLETS.get(machine, f"{machine}-linux-gnu")
     if prefix or not root.is_dir():
         return [found]
     return [found, "-L", str(root)]

@@ -17,8 +17,8 @@ from enum import IntEnum
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
-    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NO_KIND", "OLD_ENVIRONMENT",
-    "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "Op",
+    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NARROW", "NO_KIND",
+    "OLD_ENVIRONMENT", "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "Op",
 ]  # fmt: skip
 
 ENVIRONMENT = "OPENRKNN_EMULATED"
@@ -58,7 +58,7 @@ class Op(IntEnum):
     OPEN = 1
     """a: number of the node, b: flags of open(2). The reply has the descriptor; value: kind | node << KIND_BITS."""
     IOCTL = 2
-    """a: the request code. The payload is described above."""
+    """a: the request code, b: bytes of a pointer in the program. The payload is described above."""
     MMAP = 3
     """a: offset, b: length. The reply has a descriptor to map instead; value: the offset to use."""
     KIND = 4
@@ -68,8 +68,9 @@ class Op(IntEnum):
     SPY_HAND = 5
     """A descriptor that the next ioctl hands in comes with it. The reply's value names it."""
     SPY_BEFORE = 6
-    """An ioctl is about to be made. file: what SPY_HAND said, or 0; a: the request code; b: the kind of file. The
-    payload is as for IOCTL, the descriptor is the program's. The reply's value names the call."""
+    """An ioctl is about to be made. file: what SPY_HAND said, or 0; a: the request code; b: the kind of file,
+    and from KIND_BITS on the bytes of a pointer in the program. The payload is as for IOCTL, the descriptor is the
+    program's. The reply's value names the call."""
     SPY_AFTER = 7
     """It was made. file: what SPY_BEFORE said; a: result or -errno; b: nanoseconds. The payload is the argument; a
     descriptor that the kernel opened comes with it."""
@@ -82,5 +83,7 @@ class Op(IntEnum):
 KIND_BITS = 8
 NO_KIND = 0xFF
 """An ordinary file: there is nothing to forward."""
+NARROW = 4
+"""Bytes of a pointer in programs of 32-bit machines."""
 BUFFER_KEY = 1 << 63
 """In `file`: the inode number is that of a buffer (a dma-buf), not of a socket."""

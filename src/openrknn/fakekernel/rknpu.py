@@ -33,6 +33,7 @@ class Rknpu(SubmitMixin, DrmDriver):
     version = rknpu.VERSION
     date = rknpu.DATE
     description = rknpu.DESCRIPTION
+    has_iommu = True
 
     def __init__(self, system: System, unique: str) -> None:
         super().__init__(system, unique)
@@ -96,7 +97,7 @@ class Rknpu(SubmitMixin, DrmDriver):
             Action.GET_DRV_VERSION: lambda: version,
             Action.GET_FREQ: lambda: system.frequency,
             Action.GET_VOLT: lambda: system.board.microvolts,
-            Action.GET_IOMMU_EN: lambda: 1,
+            Action.GET_IOMMU_EN: lambda: int(self.has_iommu),
             Action.GET_TOTAL_SRAM_SIZE: lambda: 0,
             Action.GET_FREE_SRAM_SIZE: lambda: 0,
             Action.GET_IOMMU_DOMAIN_ID: lambda: self._domain,

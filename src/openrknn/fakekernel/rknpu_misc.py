@@ -25,6 +25,7 @@ class RknpuMisc(Rknpu):
     """Behind /dev/rknpu."""
 
     table = tables.RKNPU_MISC
+    has_iommu = False
 
     def handlers(self) -> Mapping[int, Handler]:
         own = (self.action, self.submit, self._create, self._map, self._destroy, self.mem_sync)

@@ -20,7 +20,7 @@ from openrknn.fakekernel.file import Node, OpenFile
 from openrknn.fakekernel.heap import DmaBuf, SyncFile
 from openrknn.fakekernel.log import LOG, unharmed
 from openrknn.fakekernel.open_files import OpenFiles
-from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NO_KIND, Op
+from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NARROW, NO_KIND, Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
@@ -145,7 +145,7 @@ class Server:
         operation, _, key, a, b = request.head
         try:
             if operation == Op.IOCTL:
-                return self._ioctl(key, a, request)
+                return self._ioctl(key, a, request, narrow=b == NARROW)
             if operation == Op.MMAP:
                 file = self.files.find(key)
                 descriptor, offset = file.driver.mmap(file, a, b)
@@ -168,7 +168,7 @@ class Server:
         file, descriptor = self.files.open(node, process)
         return Reply(value=_value(file), descriptor=descriptor)
 
-    def _ioctl(self, key: int, code: int, request: Request) -> Reply:
+    def _ioctl(self, key: int, code: int, request: Request, *, narrow: bool) -> Reply:
         file = self._buffer_file(key) if key & BUFFER_KEY else self.files.find(key)
         ioctl = file.driver.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
@@ -176,7 +176,7 @@ class Server:
             error = driver.refusal(type_of(code), number_of(code)) if isinstance(driver, DrmDriver) else errno.EINVAL
             self._system.emit(Called(file, "unknown", code, {}, {}, -error, 0))
             return Reply(-error)
-        call = Call(ioctl, code, request.payload, request.descriptor)
+        call = Call(ioctl.narrow if narrow else ioctl, code, request.payload, request.descriptor)
         try:
             result = self._run(file, call) if self._system.hook is None else self._run_and_tell(file, call)
             if call.fence is not None and result == 0:

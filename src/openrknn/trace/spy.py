@@ -19,7 +19,7 @@ from openrknn.chips import Chip
 from openrknn.closing import Closing
 from openrknn.fakekernel.c_header import version
 from openrknn.fakekernel.log import unharmed
-from openrknn.fakekernel.protocol import SPY_ENVIRONMENT, Op
+from openrknn.fakekernel.protocol import KIND_BITS, NARROW, NO_KIND, SPY_ENVIRONMENT, Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
 from openrknn.fakekernel.rknpu_submit import base_of
 from openrknn.fakekernel.wire import Call
@@ -131,7 +131,8 @@ class Spy(Closing):
                 self._handed[self._last] = os.dup(request.descriptor)
                 return self._last
         if operation == Op.SPY_BEFORE and request.descriptor >= 0:
-            return self._before(self._file(request.descriptor, b, process), a, file, request.payload)
+            opened = self._file(request.descriptor, b & NO_KIND, process)
+            return self._before(opened, a, file, request.payload, narrow=b >> KIND_BITS == NARROW)
         if operation == Op.SPY_AFTER:
             self._after(file, a, b, request)
         elif operation == Op.SPY_MAP and request.descriptor >= 0:
@@ -153,13 +154,13 @@ class Spy(Closing):
             self._writer.add(OpenRecord(file.number, file.path, process, self._writer.now()))
             return file
 
-    def _before(self, file: SpiedFile, code: int, handed: int, payload: memoryview) -> int:
+    def _before(self, file: SpiedFile, code: int, handed: int, payload: memoryview, *, narrow: bool) -> int:
         ioctl = file.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
             self._writer.add(CallRecord(file.number, f"unknown {code:#x}", {}, {}, 0, 0, self._writer.now()))
             return 0
         with self._lock:
-            call = Call(ioctl, code, payload)
+            call = Call(ioctl.narrow if narrow else ioctl, code, payload)
             pending = _Pending(file, call, call.flat(), self._handed.pop(handed, -1))
             file.before(call)
             if ioctl.name == "SUBMIT":

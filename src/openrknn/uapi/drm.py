@@ -42,9 +42,9 @@ VERSION = Ioctl(
     "VERSION", MAGIC, 0x00,
     Struct("drm_version", (
         Field("version_major", "s32"), Field("version_minor", "s32"), Field("version_patchlevel", "s32"),
-        Field("name_len", "u64"), Field("name", "u64"),
-        Field("date_len", "u64"), Field("date", "u64"),
-        Field("desc_len", "u64"), Field("desc", "u64"),
+        Field("name_len", "word"), Field("name", "word"),
+        Field("date_len", "word"), Field("date", "word"),
+        Field("desc_len", "word"), Field("desc", "word"),
     )),
     arrays=(
         Array("name", "name_len", 1, out=True),
@@ -54,7 +54,7 @@ VERSION = Ioctl(
 )  # fmt: skip
 GET_UNIQUE = Ioctl(
     "GET_UNIQUE", MAGIC, 0x01,
-    Struct("drm_unique", (Field("unique_len", "u64"), Field("unique", "u64"))),
+    Struct("drm_unique", (Field("unique_len", "word"), Field("unique", "word"))),
     arrays=(Array("unique", "unique_len", 1, out=True),),
 )  # fmt: skip
 GET_MAGIC = Ioctl("GET_MAGIC", MAGIC, 0x02, Struct("drm_auth", (Field("magic"),)), READ)

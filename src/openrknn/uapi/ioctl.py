@@ -78,6 +78,11 @@ class Ioctl:
         """What a driver recognises it by. The size may differ: programs are older or newer than the kernel."""
         return ord(self.type), self.number
 
+    @cached_property
+    def narrow(self) -> Ioctl:
+        """This request as programs of 32-bit machines make it."""
+        return self if self.argument.narrow is self.argument else self.with_argument(self.argument.narrow)
+
     def with_argument(self, argument: Struct) -> Ioctl:
         """This request with the argument of another version of the driver."""
         return replace(self, argument=argument)

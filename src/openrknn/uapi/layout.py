@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 __all__ = ["Field", "Struct"]
 
-_CODES = {"u8": "B", "u16": "H", "u32": "I", "s32": "i", "u64": "Q", "s64": "q"}
+_CODES = {"u8": "B", "u16": "H", "u32": "I", "s32": "i", "u64": "Q", "s64": "q", "word": "Q"}
 _C_SIGNS = {"u": "uint", "s": "int"}
 
 
@@ -19,7 +19,7 @@ class Field:
 
     name: str
     type: str = "u32"
-    """u8, u16, u32, s32, u64 or s64. Pointers and size_t are u64: only 64-bit programs are served."""
+    """u8, u16, u32, s32, u64, s64, or word: a pointer or size_t, 64 bits wide unless the struct is narrow."""
     note: str = ""
     count: int = 1
 
@@ -34,13 +34,13 @@ class Field:
     @property
     def declaration(self) -> str:
         """The member in C."""
-        c_type = f"{_C_SIGNS[self.type[0]]}{self.type[1:]}_t"
+        c_type = "uintptr_t" if self.type == "word" else f"{_C_SIGNS[self.type[0]]}{self.type[1:]}_t"
         return f"{c_type} {self.name}" + (f"[{self.count}]" if self.count > 1 else "") + ";"
 
 
 @dataclass(frozen=True)
 class Struct:
-    """Fields in order. `packed` leaves no gaps; everything else is aligned as on a 64-bit machine."""
+    """Fields in order. `packed` leaves no gaps; everything else is aligned as on x86-64 and on Arm, 32-bit Arm too."""
 
     name: str
     fields: tuple[Field, ...]
@@ -69,6 +69,14 @@ class Struct:
             for field in self.fields
             for index in range(field.count)
         )
+
+    @cached_property
+    def narrow(self) -> Struct:
+        """As programs of 32-bit machines have it."""
+        if all(field.type != "word" for field in self.fields):
+            return self
+        fields = tuple(replace(field, type="u32") if field.type == "word" else field for field in self.fields)
+        return replace(self, fields=fields)
 
     def field(self, name: str) -> Field:
         """The field of this name."""

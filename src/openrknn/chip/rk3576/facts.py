@@ -34,11 +34,13 @@ _RK3576 = Chip(
     bias_group=8,
     cbuf=Cbuf(7, 64 * 1024),
     precisions=frozenset({"int8", "int16", "fp16"}),
+    hw_version=0x46495247,
     clocks=(300 * MHZ, 950 * MHZ),
     evidence=evidence(
         cbuf="inferred: rows fill four or five of seven banks of 1024 entries; the second core's begin at entry 7168",
         task_lists=f"{FILES}: the one-core list is stored once per core",
         clocks="kernel logs in public bug reports: where it boots, and the highest",
+        hw_version="runtime 2.0.0b8 on an emulated device: of 0x46495200 to 0x4649527f the only one that it takes",
     ),
 )
 

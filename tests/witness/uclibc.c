@@ -1,0 +1,27 @@
+/*
+ * What the vendor's librknnmrt.a (built for uClibc) wants and the GNU C library does not have: two tables of characters.
+ * The bits are those of uClibc: upper 0, lower 1, alpha 2, digit 3, xdigit 4, space 5, print 6, graph 7, blank 8, cntrl 9,
+ * punct 10, alnum 11.
+ */
+#include <ctype.h>
+#include <stdint.h>
+
+enum { LOWEST = -128, CHARACTERS = 384 };
+
+static uint16_t kinds[CHARACTERS];
+static int16_t lower[CHARACTERS];
+const uint16_t *__ctype_b = kinds - LOWEST;
+const int16_t *__ctype_tolower = lower - LOWEST;
+
+__attribute__((constructor)) static void fill(void) {
+    for (int at = 0; at < CHARACTERS; at++) {
+        int letter = at + LOWEST;
+        lower[at] = (int16_t)letter;
+        if (letter < 0 || letter > 127) continue;
+        lower[at] = (int16_t)tolower(letter);
+        kinds[at] = (uint16_t)(!!isupper(letter) | !!islower(letter) << 1 | !!isalpha(letter) << 2 | !!isdigit(letter) << 3 |
+                               !!isxdigit(letter) << 4 | !!isspace(letter) << 5 | !!isprint(letter) << 6 |
+                               !!isgraph(letter) << 7 | !!isblank(letter) << 8 | !!iscntrl(letter) << 9 |
+                               !!ispunct(letter) << 10 | !!isalnum(letter) << 11);
+    }
+}
