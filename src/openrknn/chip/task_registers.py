@@ -18,10 +18,11 @@ from openrknn.isa.ignored import Kind
 from openrknn.npu.memory import Memory
 from openrknn.task.formats import is_float
 
-__all__ = ["NamedRegisters", "Registers", "constant", "multiplier", "pad_bits"]
+__all__ = ["NamedRegisters", "Registers", "constant", "line_bytes", "multiplier", "pad_bits"]
 
 R = TypeVar("R", bound=Register)
 Tolerate = Callable[[ExecutionError, Kind, str], None]
+_GROUP_LINES = 4
 
 
 def _refuse(error: ExecutionError, kind: Kind, place: str) -> None:
@@ -156,3 +157,14 @@ def multiplier(bits: BitPattern, precision: Precision) -> float:
 def pad_bits(value: int, precision: Precision) -> int:
     """One number for all channels; int8 keeps it in both lanes of RK3588's two-lane form."""
     return (value & 0xFF) * 0x0101 if precision is Precision.INT8 else value & 0xFFFF
+
+
+def line_bytes(stride: int, atom_bytes: int, *, alone: bool, height: int, width: int) -> int:
+    """Bytes from line to line of a tensor, from DMA_CON1 in atoms.
+
+    Lines come one by one (`alone`), or four at a time: then the four lie behind one another, and DMA_CON1 says how far
+    the next four are. A board reads tensors of up to four lines right whatever it says (RV1103, dnhkng/open-rknpu).
+    """
+    if alone:
+        return stride * atom_bytes
+    return width * atom_bytes if height <= _GROUP_LINES else stride * atom_bytes // _GROUP_LINES

@@ -43,7 +43,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
     channels = decode_named.whole_channels(real, precision, atom)
     cna.expect_zero("UNKNOWN_1068")
     cna.waive("LANE_PAD", "SURF_SIZE", "UNKNOWN_106C")
-    line_bytes = cna("DMA_CON1", "line_stride") * atom // (1 if con1["group_line_off"] else 4)
+    line_bytes = decode_named_cna.line_pitch(cna, atom)
     if packed:
         line_bytes = row["datain_width"] * packed * size
     else:

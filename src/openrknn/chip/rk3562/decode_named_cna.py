@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
-from openrknn.chip.task_registers import NamedRegisters, pad_bits
+from openrknn.chip.task_registers import NamedRegisters, line_bytes, pad_bits
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import Precision
 from openrknn.isa.enums import ArgbInput
 from openrknn.task import cna as task_cna
 from openrknn.task.formats import element_bits, is_float
 
-__all__ = ["check_rows", "kept_rows", "negated_zero_point", "out_size", "read_converter", "read_convolution"]
+__all__ = [
+    "check_rows", "kept_rows", "line_pitch", "negated_zero_point", "out_size", "read_converter", "read_convolution",
+]  # fmt: skip
 
 _LANES = 4
 _ALL_LANES = 0xFFFF_FFFF
+
+
+def line_pitch(cna: NamedRegisters, atom_bytes: int) -> int:
+    """Bytes from line to line of a tensor."""
+    size, alone = cna.fields("DATA_SIZE0"), bool(cna("CONV_CON1", "group_line_off"))
+    stride, height, width = cna("DMA_CON1", "line_stride"), size["datain_height"], size["datain_width"]
+    return line_bytes(stride, atom_bytes, alone=alone, height=height, width=width)
 
 
 def read_convolution(

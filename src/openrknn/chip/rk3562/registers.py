@@ -33,7 +33,8 @@ ConvCon1 = register(0x100C, "CONV_CON1", "I", "Kind of convolution, number forma
     weight_precision=Choice(22, 20, Precision, "A third number format, equal to the others.", evidence="I?"),
     ragged=Flag(26, "Image lines in memory are longer than the image; results do not need it.", evidence="I?"),
     not_deconv=Flag(28, "Clear in transposed convolutions."),
-    group_line_off=Flag(29, "0: DMA_CON1.line_stride is the pitch of four lines; 1: of one."))
+    group_line_off=Flag(29,
+        "0: DMA_CON1.line_stride is the pitch of four lines, which lie behind one another; 1: of one."))
 ConvCon2 = register(0x1010, "CONV_CON2", "?", "Like RK3588's FEATURE_GRAINS in some way.",
     grains=Unsigned(13, 0, "Unknown."))
 WeightSize1 = register(0x1020, "WEIGHT_SIZE1", "I", "Size of one kernel.",

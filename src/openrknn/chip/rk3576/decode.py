@@ -48,7 +48,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
     if not packed:
         row_bytes = surfaces_of(channels, arithmetic, atom) * atom * width
         decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
-    line_bytes = cna("DMA_CON1", "line_stride") * atom // (1 if con1["group_line_off"] else 4)
+    line_bytes = decode_named_cna.line_pitch(cna, atom)
     rows = decode_named_cna.kept_rows(cna, line_bytes, packed=False) if cna("DIVISION", "data_reuse") else 0
     read = decode_named_cna.read_convolution(
         cna,

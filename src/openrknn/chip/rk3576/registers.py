@@ -44,7 +44,8 @@ ConvCon1 = register(0x100C, "CONV_CON1", "I", "Kind of convolution, number forma
     proc_precision=Choice(9, 7, Precision, "Number format of the MAC array."),
     argb_in=Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel."),
     weight_precision=Choice(22, 20, Precision, "Number format of the weights."),
-    group_line_off=Flag(29, "0: DMA_CON1.line_stride is the pitch of four lines; 1: of one."))
+    group_line_off=Flag(29,
+        "0: DMA_CON1.line_stride is the pitch of four lines, which lie behind one another; 1: of one."))
 Division = register(0x1018, "DIVISION", "?",
     "Something about the division of CBUF; the lists for other cores have other numbers.",
     data_a=Unsigned(7, 0, "Unknown."),

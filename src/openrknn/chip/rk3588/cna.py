@@ -43,7 +43,7 @@ class ConvCon1(Register, offset=0x100C, name="CONV_CON1", evidence="TE"):
     )
     deconv = Flag(16, "Put pad values between the input pixels, then convolve: transposed convolution.")
     group_line_off = Flag(
-        29, "0: DMA_CON1.line_stride is the pitch of four lines; 1: of one.",
+        29, "0: DMA_CON1.line_stride is the pitch of four lines, which lie behind one another; 1: of one.",
         notes="The manual calls it a matter of speed; it changes the pitches. See DMA_CON1 and DMA_CON2.",
     )
     nonalign_dma = Flag(30, "Fetch packed pixels; goes with argb_in.")
@@ -250,7 +250,8 @@ class DmaCon1(Register, offset=0x107C, name="DMA_CON1", evidence="TE"):
     """Pitch of the input lines."""
 
     line_stride = SignedAtoms(
-        27, 0, "CONV_CON1.group_line_off 0: four times the line pitch; 1: the line pitch. Image mode: pixels per line."
+        27, 0, "CONV_CON1.group_line_off 0: the pitch of four lines; 1: of one. Image mode: pixels per line.",
+        notes="With group_line_off 0 it does not matter where the input has four lines or fewer (RV1103 board).",
     )
 
 

@@ -6,7 +6,7 @@ from openrknn import numerics
 from openrknn.chip.compression import read_compression
 from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3588 import cna, core, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
-from openrknn.chip.task_registers import Registers
+from openrknn.chip.task_registers import Registers, line_bytes
 from openrknn.chips import CHIPS
 from openrknn.errors import ExecutionError, UnknownModeError
 from openrknn.isa import ConvMode, Precision
@@ -43,10 +43,10 @@ def configure_features(registers: Registers) -> task_cna.Config:
     if con2.csc_do_en or con2.csc_wo_en or con2.cmd_fifo_srst:
         raise UnknownModeError("a sequencer that delivers no data is not implemented", register="CONV_CON2")
     precision, packed = con1.in_precision, con1.argb_in.channels
-    width = registers.read(cna.FcDataSize0).dma_width
+    width, height = registers.read(cna.FcDataSize0).dma_width, registers.read(cna.DataSize0).datain_height
     config = read_convolution(
         registers, precision, con1.proc_precision, packed=packed,
-        pitches=_pitches(con1, line, surface, width, element_bits(precision)),
+        pitches=_pitches(con1, line, surface, (height, width), element_bits(precision)),
         data_sign=registers.read(cna.CvtCon0).data_sign, converter=_converter(registers, con1.proc_precision),
         pads=(pad.pad_top, pad.pad_left, registers.read(cna.PadCon1).pad_value), deconv=con1.deconv,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE, input_group=_CHIP.weight_group[1],
@@ -110,13 +110,13 @@ def read_convolution(
     )
 
 
-def _pitches(con1: cna.ConvCon1, line: int, surface: int, dma_width: int, bits: int) -> tuple[int, int]:
+def _pitches(con1: cna.ConvCon1, line: int, surface: int, fetched: tuple[int, int], bits: int) -> tuple[int, int]:
     """Bytes from line to line and from surface to surface."""
     if con1.argb_in.channels:
         return line * con1.argb_in.channels * bits // 8, 0
-    if con1.group_line_off:
-        return line * ATOM_BYTES, (surface + dma_width) * ATOM_BYTES
-    return line * ATOM_BYTES // 4, (surface + 4 * dma_width) * ATOM_BYTES
+    (height, width), alone = fetched, con1.group_line_off
+    pitch = line_bytes(line, ATOM_BYTES, alone=alone, height=height, width=width)
+    return pitch, (surface + (width if alone else 4 * width)) * ATOM_BYTES
 
 
 def _converter(registers: Registers, precision: Precision) -> task_cna.Converter | None:

@@ -47,7 +47,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
     cna.waive("CBUF_BANKS", "WEIGHT_STRIDE", "CVT_LANES")
     row_bytes = (_IMAGE_PIXEL_BYTES if packed else ATOM_BYTES * surfaces(channels, size)) * width
     decode_named_cna.check_rows(cna, -(-row_bytes // _ENTRY_BYTES))
-    line_bytes = cna("DMA_CON1", "line_stride") * ATOM_BYTES // (1 if con1["group_line_off"] else 4)
+    line_bytes = decode_named_cna.line_pitch(cna, ATOM_BYTES)
     read = decode_named_cna.read_convolution(
         cna,
         channels=channels,

@@ -30,7 +30,9 @@ ConvCon1 = register(0x100C, "CONV_CON1", "I", "Kind of convolution, number forma
     proc_precision=Choice(9, 7, Precision, "Number format of the MAC array."),
     argb_in=Choice(15, 12, ArgbInput, "Packed image rows with this many channels per pixel."),
     deconv=Flag(16, "Put pad values between the input pixels.", evidence="?"),
-    group_line_off=Flag(29, "Set for image input."))
+    group_line_off=Flag(29,
+        "0: DMA_CON1.line_stride is the pitch of four lines, which lie behind one another; 1: of one.",
+        evidence="IS", notes="Set for image input. A board reads up to four lines right with any pitch of four."))
 ConvCon2 = register(0x1010, "CONV_CON2", "I?", "Rows buffered before the start, and scan flags.",
     scan_flags=Unsigned(3, 0, "Unknown.", evidence="?"),
     feature_grains=Unsigned(13, 4, "Rows."))
