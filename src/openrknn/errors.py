@@ -22,6 +22,7 @@
     ├── ExecutionError              the NPU cannot execute a command stream; has .task, .operator, .register, .address
     │   ├── BudgetError             a task asks for more work or memory than a run may have
     │   ├── AccessError             a block reads or writes outside every buffer
+    │   ├── HardwareLimitError      a task does not fit into the hardware, or is known to hang boards
     │   ├── UnreadRegisterError     a register was written that no block of the task read
     │   ├── UnwrittenTableError     a task uses a lookup table that no task has loaded
     │   ├── UndeclaredBitsError     bits are set that the register table does not declare
@@ -40,10 +41,10 @@ from __future__ import annotations
 __all__ = [
     "AccessError", "BadReferenceError", "BadRelocationError", "BadTableError", "BadTaskError", "BadTensorError",
     "BadTextError", "BudgetError", "ComparisonError", "DeviceError", "EmptyFileError", "EncryptedModelError",
-    "ExecutionError", "FormatError", "InputWarning", "ModelInPartsError", "NotRknnError", "OtherGenerationError",
-    "OutOfBoundsError", "OutputError", "RknnError", "TooComplexError", "TruncatedError", "UndeclaredBitsError",
-    "UnknownModeError", "UnknownNameError", "UnreadRegisterError", "UnsupportedError", "UnwrittenTableError",
-    "VendorError",
+    "ExecutionError", "FormatError", "HardwareLimitError", "InputWarning", "ModelInPartsError", "NotRknnError",
+    "OtherGenerationError", "OutOfBoundsError", "OutputError", "RknnError", "TooComplexError", "TruncatedError",
+    "UndeclaredBitsError", "UnknownModeError", "UnknownNameError", "UnreadRegisterError", "UnsupportedError",
+    "UnwrittenTableError", "VendorError",
 ]  # fmt: skip
 
 
@@ -194,6 +195,10 @@ class AccessError(ExecutionError):
 
     is_write = False
     """Whether it writes there."""
+
+
+class HardwareLimitError(ExecutionError):
+    """A task does not fit into the hardware, or is known to hang boards; docs/hardware/limits.md has the rules."""
 
 
 class UnreadRegisterError(ExecutionError):

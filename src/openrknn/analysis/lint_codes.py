@@ -7,6 +7,7 @@ RULE_CODES = (
     "never-written",
     "overwritten",
     "out-of-bounds",
+    "hardware-limit",
     "multiplier-overflow",
     "operand-format",
     "not-finite",
@@ -17,6 +18,7 @@ RULE_CODES = (
     "cpu-island",
     "input-rearranged",
     "input-ignored",
+    "unproven-limit",
 )
 """In the order of `catalogue.RULES`; a test compares the two."""
 

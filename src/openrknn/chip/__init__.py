@@ -7,6 +7,7 @@
     <family>/board       what boards do in a second, and how their kernels name the NPU
     <family>/decode      from the registers of a task to configurations of blocks
     decode_task          from the registers of a task to the task, the other direction of `encode`;  fetch: its parts
+    limits               what a convolution may ask of the hardware: room in its buffer, programs that hang boards
     maps                 which chip has which register map
     decoders             which blocks a chip has, and which folder reads their registers
     task_registers       the registers of one task, by class or by name, and which were read;  watch: observer hooks

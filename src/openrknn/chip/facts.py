@@ -27,13 +27,26 @@ class TaskList(NamedTuple):
 
 
 class Cbuf(NamedTuple):
-    """The convolution buffer, which data and weights share bank by bank."""
+    """The convolution buffer of one core, which data and weights share bank by bank.
+
+    `openrknn.chip.limits` says what fits into it.
+    """
 
     banks: int
     bank_bytes: int
+    register: str
+    """Of CNA: the one that shares out the banks."""
+    data_field: str = "data_bank"
+    weight_field: str = ""
+    """Its field for the banks of weights; "": weights have what data leave."""
+    entry_atoms: int = 4
+    """Atoms of an entry, the unit in which rows are stored."""
+    pixel_numbers: int = 0
+    """A pixel of a picture takes the room of so many numbers; 0: of an atom."""
+    full_group_hangs: bool = False
+    """One or two groups of kernels of which one fills the only bank of weights to its last byte hang the NPU."""
 
 
-_ENTRY_ATOMS = 4
 MHZ = 1_000_000
 
 
@@ -76,6 +89,8 @@ class Chip:
     """Output channels per group in the int8 operand stream (bias, zero point, multiplier)."""
     cbuf: Cbuf | None = None
     """The convolution buffer of one core."""
+    most_kernels: int | None = None
+    """Output channels of one task, at most; None: nobody has measured it."""
     clocks: tuple[int, ...] = ()
     """Operating points of the NPU in hertz, lowest first; only those that somebody has seen."""
     hw_version: int | None = None
@@ -99,8 +114,12 @@ class Chip:
 
     @property
     def cbuf_bank_entries(self) -> int:
-        """Entries of a bank of CBUF: one is four atoms."""
-        return self.known_cbuf.bank_bytes // (_ENTRY_ATOMS * self.atom_bytes)
+        """Entries of a bank of CBUF."""
+        return self.known_cbuf.bank_bytes // (self.known_cbuf.entry_atoms * self.atom_bytes)
+
+    def cbuf_pixel_bytes(self, element_bytes: int) -> int:
+        """Bytes of CBUF that a pixel of a picture takes."""
+        return self.known_cbuf.pixel_numbers * element_bytes or self.atom_bytes
 
     @property
     def array_macs(self) -> int:

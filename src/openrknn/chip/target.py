@@ -78,10 +78,7 @@ class Buffer:
     No task asks for more than boards have seen: equal on 1250 of 1251 operators of real networks for RK3588.
     """
 
-    banks: int
-    bank_bytes: int
-    bank_entries: int
-    """Entries of a bank."""
+    chip: Chip
     single_band_data: int
     """The most banks of a map that is read at once while weights stream through the rest."""
     streamed_bytes: tuple[int, ...]
@@ -90,8 +87,6 @@ class Buffer:
     """The same for transposed convolutions."""
     keeps_weights: bool
     """Bands leave room for all weights, if that is possible."""
-    entry_atoms: int = 4
-    """Atoms of an entry."""
     most_streamed: int = 0
     """Weights that stream take at most so many banks; 0: as many as they need."""
     cuts_pointwise: bool = False
@@ -102,8 +97,6 @@ class Buffer:
     """Transposed: the pad values between pixels take room too."""
     whole_pictures: bool = True
     """CBUF_CON1 of pictures counts the pixels of all rows; else the entries of one."""
-    small_pixels: bool = False
-    """A pixel of a picture takes four numbers; else an atom."""
     least_streamed: int = 0
     """Banks for weights that stream, at least; one more than they need for an output of one pixel."""
     keeps_rows: bool = False
@@ -114,6 +107,22 @@ class Buffer:
     """If not empty: banks of data are the first of these that hold all rows, else the last; the rest is for weights."""
     light_bytes: int = 0
     """Kernels that stream together: with more bytes than this, data have the first of `data_banks`."""
+
+    @property
+    def banks(self) -> int:
+        return self.chip.known_cbuf.banks
+
+    @property
+    def bank_bytes(self) -> int:
+        return self.chip.known_cbuf.bank_bytes
+
+    @property
+    def bank_entries(self) -> int:
+        return self.chip.cbuf_bank_entries
+
+    @property
+    def entry_atoms(self) -> int:
+        return self.chip.known_cbuf.entry_atoms
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
+from openrknn.chip.limits import Banks
 from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError
 from openrknn.isa import Register
 from openrknn.npu.task import TaskRef
+from openrknn.task import cna
 
 __all__ = ["Lenient", "Watcher"]
 
@@ -29,6 +31,9 @@ class Watcher:
 
     def expects_zero(self, offsets: Iterable[int]) -> None:
         """A block refuses these registers unless they are 0."""
+
+    def fetched(self, source: cna.Config, banks: Banks, task: TaskRef) -> None:
+        """A convolution shares out the buffer like this."""
 
     def failed(self, error: RknnError, task: TaskRef) -> bool:
         """The task breaks a rule. True: noted, go on; False: the machine raises or collects it as usual."""

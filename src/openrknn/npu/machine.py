@@ -16,11 +16,19 @@ import numpy.typing as npt
 
 from openrknn import isa
 from openrknn.chip.decoders import family_of
+from openrknn.chip.limits import banks_in, broken_limit
 from openrknn.chip.rk3588 import dpu_lut
 from openrknn.chip.task_registers import Registers
 from openrknn.chip.watch import Watcher
 from openrknn.chips import Chip
-from openrknn.errors import ExecutionError, RknnError, UndeclaredBitsError, UnknownModeError, UnreadRegisterError
+from openrknn.errors import (
+    ExecutionError,
+    HardwareLimitError,
+    RknnError,
+    UndeclaredBitsError,
+    UnknownModeError,
+    UnreadRegisterError,
+)
 from openrknn.isa import Block, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, offset_of, parts_of, target_of, value_of
@@ -37,6 +45,7 @@ from openrknn.npu.task import (
     TableLoad,
     TaskRef,
 )
+from openrknn.task import cna
 
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
@@ -254,6 +263,7 @@ class Machine:
             return Pooling(*place, config=pooled)
         if names >= family.convolution:
             source = family.features(registers)
+            self._check_limits(source, registers, task)
             return Convolution(
                 *place,
                 source=source,
@@ -274,6 +284,22 @@ class Machine:
         if names == _POOLING:
             return Pooling(*place, config=family.pooling(registers))
         raise UnknownModeError(f"the blocks {', '.join(sorted(names)) or 'none'} cannot work together")
+
+    def _check_limits(self, source: cna.Config, registers: Registers, task: TaskRef) -> None:
+        """Refuse what does not fit into the hardware, or hangs it."""
+        cbuf = self.chip.cbuf
+        if cbuf is None:
+            return
+        banks = banks_in(self.chip, {cbuf.register: registers.named("CNA").fields(cbuf.register)})
+        if banks is None:
+            return
+        self._watcher.fetched(source, banks, task)
+        limit = broken_limit(self.chip, source, banks)
+        if limit is None:
+            return
+        error = HardwareLimitError(limit.text, task=task.number, operator=str(task.operator), register=limit.register)
+        if not self._watcher.failed(error, task):
+            raise error
 
     def _name(self, offset: int) -> str:
         for block in self._map.blocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openrknn.analysis.lint.context import Rule
-from openrknn.analysis.lint.rules import channels, inputs, memory, multipliers, numbers
+from openrknn.analysis.lint.rules import channels, inputs, limits, memory, multipliers, numbers
 from openrknn.analysis.lint_codes import FILE_CODES
 
 RULES: tuple[Rule, ...] = (
@@ -11,6 +11,7 @@ RULES: tuple[Rule, ...] = (
     memory.NEVER_WRITTEN,
     memory.OVERWRITTEN,
     memory.OUT_OF_BOUNDS,
+    limits.HARDWARE_LIMIT,
     multipliers.MULTIPLIER_OVERFLOW,
     numbers.OPERAND_FORMAT,
     numbers.NOT_FINITE,
@@ -21,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     inputs.CPU_ISLAND,
     inputs.INPUT_REARRANGED,
     inputs.INPUT_IGNORED,
+    limits.UNPROVEN_LIMIT,
 )
 
 

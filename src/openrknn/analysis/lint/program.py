@@ -14,17 +14,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from openrknn.chip.limits import Banks, unproven
 from openrknn.chip.watch import Watcher
+from openrknn.chips import Chip
 from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Graph, Kind, Tensor
 from openrknn.container.patch import input_values
 from openrknn.container.sizes import internal_bytes
-from openrknn.errors import RknnError, UndeclaredBitsError, UnreadRegisterError, UnsupportedError
+from openrknn.errors import (
+    HardwareLimitError,
+    RknnError,
+    UndeclaredBitsError,
+    UnreadRegisterError,
+    UnsupportedError,
+)
 from openrknn.isa import WORD_BYTES
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.npu.task import Step
 from openrknn.runtime.program.relocate import addresses_of, write_commands, write_values
 from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
+from openrknn.task import cna
 
 _FIRST_ADDRESS = 0x10000
 _GAP = 0x10000
@@ -75,6 +84,10 @@ class Decoded:
     refused_tasks: set[int] = field(default_factory=set)
     """Their numbers, and those of the tasks that were decoded with them."""
     memory: Memory = field(default_factory=Memory)
+    limits: Mapping[int, str] = field(default_factory=dict)
+    """Task -> the limit of the hardware that it breaks."""
+    unproven: Mapping[int, str] = field(default_factory=dict)
+    """Task -> what it does that no board is known to have done."""
 
     def region_at(self, address: int) -> Region | None:
         """The region that holds an address, or the last one before it."""
@@ -94,12 +107,22 @@ class Decoded:
 class _Tolerant(Watcher):
     """Notes what cannot be decoded and goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, chip: Chip) -> None:
         self.refused: list[str] = []
         self.tasks: set[int] = set()
+        self.limits: dict[int, str] = {}
+        self.unproven: dict[int, str] = {}
+        self._chip = chip
+
+    def fetched(self, source: cna.Config, banks: Banks, task: TaskRef) -> None:
+        text = unproven(self._chip, source, banks)
+        if text is not None:
+            self.unproven[task.number] = text
 
     def failed(self, error: RknnError, task: TaskRef) -> bool:
-        if not isinstance(error, UndeclaredBitsError | UnreadRegisterError):
+        if isinstance(error, HardwareLimitError):
+            self.limits[task.number] = error.message
+        elif not isinstance(error, UndeclaredBitsError | UnreadRegisterError):
             self.refused.append(f"task {task.number}: {error}")
             self.tasks.add(task.number)
         return True
@@ -119,11 +142,12 @@ def decode(model: Model, graph: Graph | None = None) -> Decoded:
     fed = {chosen.tensors[index].name: False for index in chosen.inputs}
     write_values(words, dict(input_values(model, chosen, fed)))
     decoded.memory.add(Buffer(commands, words.view(np.uint8), "commands"))
-    watcher = _Tolerant()
+    watcher = _Tolerant(model.chip)
     machine = Machine(model.chip, decoded.memory, strict=False, watcher=watcher)
     segments = split(chosen, decoded.operators, core_lists(chosen, model.chip, 1), singly=True)
     decoded.works = [_work(segment, machine, chosen, commands, watcher) for segment in segments]
     decoded.refused, decoded.refused_tasks = watcher.refused, watcher.tasks
+    decoded.limits, decoded.unproven = watcher.limits, watcher.unproven
     return decoded
 
 

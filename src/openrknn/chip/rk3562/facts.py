@@ -22,7 +22,7 @@ _RK3562 = Chip(
     inline_zero_points=2,
     has_nbuf=True,
     bias_group=4,
-    cbuf=Cbuf(8, 32 * 1024),
+    cbuf=Cbuf(8, 32 * 1024, "DIVISION", "data_b", pixel_numbers=4),
     clocks=tuple(mhz * MHZ for mhz in range(300, 1001, 100)),
     evidence=evidence(
         cbuf="inferred: CBUF_CON0.data is 14 to 8 of 16 halves, and rows fill halves of 256 entries",

@@ -21,10 +21,10 @@ _RK3562 = Target(
     int8=int8_of(_CHIP, group_atoms=1),
     fp16=fp16_of(_CHIP, group_atoms=1),
     buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
+        _CHIP, single_band_data=7,
         streamed_bytes=(16,), spread_streamed_bytes=(32, 16), keeps_weights=False,
         chunks_first=True, counts_spread=False, whole_pictures=False,
-        small_pixels=True, least_streamed=2, keeps_rows=True, fills=True,
+        least_streamed=2, keeps_rows=True, fills=True,
     ),
     kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
     weights=WeightTiles.of_rk3562,

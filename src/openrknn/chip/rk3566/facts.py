@@ -23,7 +23,7 @@ _RK3566 = Chip(
     depthwise_group=32,
     holds_uint8_setting=False,
     bias_group=4,
-    cbuf=Cbuf(8, 32 * 1024),
+    cbuf=Cbuf(8, 32 * 1024, "CBUF_CON0", weight_field="weight_bank"),
     clocks=tuple(mhz * MHZ for mhz in (200, 297, 400, 600, 700, 800, 900)),
     hw_version=0,
     evidence=evidence(

@@ -20,7 +20,7 @@ _RK3566 = Target(
     int8=int8_of(_CHIP),
     fp16=fp16_of(_CHIP),
     buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=7,
+        _CHIP, single_band_data=7,
         streamed_bytes=(16,), spread_streamed_bytes=(32, 16),
         keeps_weights=False,
         cuts_pointwise=True, chunks_first=True, counts_spread=False, whole_pictures=False,

@@ -19,6 +19,7 @@ from openrknn.chip.weight_scales import WeightScales
 
 __all__ = ["CHIPS", "PATCHES", "VARIANTS", "WEIGHT_SCALES"]
 
+_CBUF = Cbuf(7, 64 * 1024, "DIVISION", "data_b", pixel_numbers=4)
 _RK3576 = Chip(
     name="rk3576",
     title="RK3576",
@@ -32,7 +33,7 @@ _RK3576 = Chip(
     inline_zero_points=2,
     has_nbuf=True,
     bias_group=8,
-    cbuf=Cbuf(7, 64 * 1024),
+    cbuf=_CBUF,
     precisions=frozenset({"int8", "int16", "fp16"}),
     hw_version=0x46495247,
     clocks=(300 * MHZ, 950 * MHZ),
@@ -56,7 +57,7 @@ _RV1126B = Chip(
     pc_task_bits=16,
     inline_zero_points=2,
     bias_group=8,
-    cbuf=Cbuf(7, 64 * 1024),
+    cbuf=_CBUF,
     clocks=(800 * MHZ,),
     evidence=evidence(cbuf="as RK3576: the same streams", clocks=DATA_SHEET),
 )

@@ -22,11 +22,10 @@ def _target(chip: str) -> Target:
         int8=int8_of(_CHIP),
         fp16=fp16_of(_CHIP),
         buffer=Buffer(
-            *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=DATA_BANKS[-1],
+            _CHIP, single_band_data=DATA_BANKS[-1],
             streamed_bytes=(32,), spread_streamed_bytes=(32,), keeps_weights=False, chunks_first=True,
             counts_spread=False, data_banks=DATA_BANKS, keeps_rows=True,
             light_bytes=LIGHT_BYTES,
-            small_pixels=True,
         ),
         kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
         weights=WeightTiles.of_rk3588,

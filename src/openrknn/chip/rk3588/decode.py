@@ -5,6 +5,7 @@ from __future__ import annotations
 from openrknn import numerics
 from openrknn.chip.compression import read_compression
 from openrknn.chip.fetch import Fetch
+from openrknn.chip.limits import row_entries
 from openrknn.chip.rk3588 import cna, core, decode_dpu, dpu, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.chip.task_registers import Registers, line_bytes
 from openrknn.chips import CHIPS
@@ -150,8 +151,7 @@ def _check_rows(config: task_cna.Config, entries: int) -> None:
     elif config.packed_channels:
         needed = config.width * config.height
     else:
-        whole, rest = divmod(surfaces_of(config.channels, config.precision), _ENTRY_ATOMS)
-        needed = whole * config.width + (config.width if rest == 3 else -(-rest * config.width // _ENTRY_ATOMS))
+        needed = row_entries(surfaces_of(config.channels, config.precision), config.width, _ENTRY_ATOMS)
     if entries < needed % (1 << _ENTRY_BITS):
         raise ExecutionError(
             f"a row needs {needed} entries of CBUF and gets {entries}: rows would overlap", register="CBUF_CON1"

@@ -37,14 +37,17 @@ _RK3588 = Chip(
     paired_amounts=True,
     pc_task_bits=12,
     bias_group=8,
-    cbuf=Cbuf(12, 32 * 1024),
+    cbuf=Cbuf(12, 32 * 1024, "CBUF_CON0", weight_field="weight_bank", pixel_numbers=16, full_group_hangs=True),
+    most_kernels=8192,
     clocks=tuple(mhz * MHZ for mhz in range(300, 1001, 100)),
     hw_version=0x46495245,
     dma_bits=40,
     holds_uint8_setting=False,
     precisions=frozenset({"int8", "int16", "fp16"}),
     evidence=evidence(
-        cbuf="RK3588 technical reference manual", clocks=DEVICE_TREE, hw_version=RUNTIME, dma_bits=KERNEL
+        cbuf="RK3588 technical reference manual; the hang: ork-driver on a Rock 5B (OPS_REGISTRY.md, narrow N)",
+        most_kernels="ork-driver on a Rock 5B: 8192 right, 16384 silently wrong; the DPU counts channels in 13 bits",
+        clocks=DEVICE_TREE, hw_version=RUNTIME, dma_bits=KERNEL,
     ),
 )
 CHIPS = (_RK3588,)

@@ -20,7 +20,7 @@ _RK3588 = Target(
     int8=int8_of(_CHIP),
     fp16=fp16_of(_CHIP),
     buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=_CHIP.cbuf_bank_entries, single_band_data=9,
+        _CHIP, single_band_data=9,
         streamed_bytes=(64, 32, 16),
         spread_streamed_bytes=(64, 32, 16), keeps_weights=True,
     ),

@@ -24,14 +24,13 @@ from openrknn.task.formats import element_bytes
 from openrknn.task.kinds import Convolution, Piped, Pooling, Work
 from openrknn.task.place import Address
 
-__all__ = ["BANK_ENTRIES", "encode"]
+__all__ = ["encode"]
 
 _CHIP = CHIPS["rv1106"]
 _ATOM = _CHIP.atom_bytes
 _ENTRY_BYTES = 32
 _PIXEL_BYTES = 4
 """Of a picture in the buffer, whatever its channels."""
-BANK_ENTRIES = 1024
 _START_PIXELS = 16
 _LARGEST_GRAINS = 1023
 _SCAN_BITS = 16
@@ -186,7 +185,7 @@ def _start(task: Convolution[Address], entries: int) -> int:
     source = task.source
     if (source.spread_y, source.spread_x) != (1, 1):
         return _LARGEST_GRAINS
-    bank, columns, stride = ceil_div(BANK_ENTRIES, entries), source.out_width, source.stride_y
+    bank, columns, stride = ceil_div(_CHIP.cbuf_bank_entries, entries), source.out_width, source.stride_y
     lines = ceil_div(_START_PIXELS, columns) if columns <= _START_PIXELS else 0
     reach = (source.kernel_height - 1) * source.dilation_y + 1 + stride * (lines + 1)
     if source.packed_channels:

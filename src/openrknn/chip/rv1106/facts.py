@@ -25,7 +25,7 @@ RV1106 = Chip(
     raises_offsets=True,
     linked_at_zero=True,
     bias_group=4,
-    cbuf=Cbuf(8, 32 * 1024),
+    cbuf=Cbuf(8, 32 * 1024, "CBUF_BANKS", entry_atoms=2, pixel_numbers=4),
     driver_nodes=("/dev/rknpu",),
     precisions=frozenset({"int8"}),
     cpu_operators=False,

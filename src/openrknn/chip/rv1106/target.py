@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from openrknn.chip.rk3562.encode_stages import UNWRITTEN_DDMA
-from openrknn.chip.rv1106.encode import BANK_ENTRIES, encode
+from openrknn.chip.rv1106.encode import encode
 from openrknn.chip.rv1106.registers import RV1106 as REGISTERS
 from openrknn.chip.target import Buffer, Target, fp16_of, int8_of
 from openrknn.chips import CHIPS
@@ -21,9 +21,9 @@ _RV1106 = Target(
     int8=int8_of(_CHIP, group_atoms=1),
     fp16=fp16_of(_CHIP, group_atoms=1),
     buffer=Buffer(
-        *_CHIP.known_cbuf, bank_entries=BANK_ENTRIES, entry_atoms=2, single_band_data=7,
+        _CHIP, single_band_data=7,
         streamed_bytes=(32, 16), spread_streamed_bytes=(32, 16), most_streamed=4, keeps_weights=False,
-        chunks_first=True, counts_spread=False, whole_pictures=False, small_pixels=True,
+        chunks_first=True, counts_spread=False, whole_pictures=False,
     ),
     kernel_volume=MappingProxyType({"int8": 6144, "fp16": 3072}),
     weights=WeightTiles.of_rk3562,

@@ -10,11 +10,16 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from openrknn import isa
+from openrknn.chip.limits import banks_in, broken_limit
+from openrknn.chip.target import Registers
+from openrknn.chips import Chip
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.program import Place, Program, Task, Tensor
 from openrknn.compiler.targets import TARGETS, Target
 from openrknn.container.parts import DataType, Kind
 from openrknn.errors import UnsupportedError
+from openrknn.task.kinds import Convolution
+from openrknn.task.place import Address
 
 __all__ = ["Commands", "emit_task"]
 
@@ -100,6 +105,8 @@ def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
         blocks, registers = target.encode(task.work)
     except UnsupportedError as error:
         raise UnsupportedOperatorError(str(error)) from error
+    if isinstance(task.work, Convolution):
+        _check_limits(target.chip, task.work, registers)
     if core and target.on_core is not None:
         target.on_core(registers, core)
     template = _template(target.name, blocks)
@@ -123,6 +130,18 @@ def emit_task(task: Task, program: Program, core: int = 0) -> Commands:
     if task.table is not None:
         _table(made, task, target)
     return made
+
+
+def _check_limits(chip: Chip, work: Convolution[Address], registers: Registers) -> None:
+    """No task leaves the compiler that does not fit into the hardware, or is known to hang it."""
+    fields = {path.partition(".")[2]: entry for path, entry in registers.items() if path.startswith("CNA.")}
+    banks = banks_in(chip, fields)
+    limit = None if banks is None else broken_limit(chip, work.source, banks)
+    if limit is not None:
+        raise UnsupportedOperatorError(
+            f"a task for {chip.title} would break a limit of the hardware: {limit.text} ({limit.register}). This is a "
+            "mistake of the compiler: please report it with the model"
+        )
 
 
 def _stored(program: Program, base: str, data: bytes) -> str:

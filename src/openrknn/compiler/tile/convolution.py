@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from openrknn.chip import limits
 from openrknn.compiler.budget import MOST_TASKS, refuse_tasks
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import Format, align, ceil_div
@@ -19,15 +20,10 @@ from openrknn.compiler.tile.columns import LONGEST, Axis, Columns, column_window
 
 __all__ = ["Band", "Shape", "folded", "row_entries", "tile"]
 
-_FOUR_ATOMS = 4
-
 
 def row_entries(channels: int, width: int, format: Format, buffer: Buffer) -> int:  # noqa: A002
-    """Entries that one row of a feature map takes; of those of four atoms, three left over take a whole one."""
-    if buffer.entry_atoms != _FOUR_ATOMS:
-        return ceil_div(format.surfaces(channels) * width, buffer.entry_atoms)
-    whole, rest = divmod(format.surfaces(channels), 4)
-    return whole * width + (width if rest == 3 else ceil_div(rest * width, 4))
+    """Entries that one row of a feature map takes."""
+    return limits.row_entries(format.surfaces(channels), width, buffer.entry_atoms)
 
 
 _SHARED = 64
@@ -151,8 +147,8 @@ def _whole(shape: Shape, format: Format) -> tuple[list[Band], bool] | None:  # n
     if shape.depthwise:
         stored = min(stored, align(first, format.depthwise_group))
     kernel_bytes = shape.kernel[0] * shape.kernel[1] * stored * format.element_bytes
-    all_weights = ceil_div(kernel_bytes * shape.stored_kernels, buffer.bank_bytes)
-    few_weights = _few_weights(shape, format, first, kernel_bytes)
+    all_weights = _spared(shape, format, kernel_bytes, ceil_div(kernel_bytes * shape.stored_kernels, buffer.bank_bytes))
+    few_weights = _spared(shape, format, kernel_bytes, _few_weights(shape, format, first, kernel_bytes))
     if buffer.data_banks:
         return _fixed(shape, format, chunks, kernel_bytes)
     data = _banks(shape, format, first, shape.height)
@@ -227,6 +223,13 @@ def _fixed(
     return bands, fits and len(chunks) == 1
 
 
+def _spared(shape: Shape, format: Format, kernel_bytes: int, banks: int) -> int:  # noqa: A002
+    """These banks of weights, and one more where a group of kernels would fill them and hang the NPU."""
+    group = kernel_bytes * min(shape.stored_kernels, format.group)
+    hangs = shape.buffer.chip.known_cbuf.full_group_hangs and not shape.depthwise
+    return banks + (hangs and banks * shape.buffer.bank_bytes == group)
+
+
 def _few_weights(shape: Shape, format: Format, channels: int, kernel_bytes: int) -> int:  # noqa: A002
     """Banks for the kernels that are at work while the next ones come; fewer of them if they must be."""
     most = shape.buffer.banks
@@ -250,8 +253,7 @@ def _banks(shape: Shape, format: Format, channels: int, rows: int) -> int:  # no
 
 def _pixels(shape: Shape, format: Format) -> int:  # noqa: A002
     """Pixels of a picture in a bank."""
-    each = 4 * format.element_bytes if shape.buffer.small_pixels else format.atom_bytes
-    return shape.buffer.bank_entries * shape.buffer.entry_atoms * format.atom_bytes // each
+    return shape.buffer.bank_bytes // shape.buffer.chip.cbuf_pixel_bytes(format.element_bytes)
 
 
 def _rows(shape: Shape, format: Format, channels: int, banks: int) -> int:  # noqa: A002
