@@ -65,12 +65,12 @@ class Product:
         return int.from_bytes(self.tasks.map[place : place + 4], "little")
 
     def count_from_base(self) -> int:
-        """Let all addresses count from the lowest one, which is returned: as in images that are linked at 0."""
+        """Let addresses in commands count from the lowest one, which is returned: as in images that are linked at 0."""
         base = min(memory.address for memory in (self.a, self.b, self.c, self.commands))
-        a, b, c, commands = (memory.address - base for memory in (self.a, self.b, self.c, self.commands))
+        a, b, c = (memory.address - base for memory in (self.a, self.b, self.c))
         body = streams.product_body(a, b, c)
         self.commands.write(streams.to_bytes(body + streams.tail(streams.PRODUCT_MASK)))
-        self.tasks.write(task(commands, len(body)))
+        self.tasks.write(task(self.commands.address, len(body)))
         return base
 
     def submit(self, **changes: int) -> Answer:

@@ -409,21 +409,22 @@ def test_an_image_that_is_linked_at_zero_runs_where_it_was_loaded(chip: str) -> 
     (image,) = placed.memory
     before = image.data.tobytes()
     placed.program().run()
-    numbers = placed.graph.task_lists[TaskList(1, 0)]
-    records = b"".join(
-        task(entry.address, entry.amount, entry.int_mask, entry.op_index)
-        for entry in (placed.graph.tasks[number] for number in numbers)
-    )
+    entries = [placed.graph.tasks[number] for number in placed.graph.task_lists[TaskList(1, 0)]]
     create, submit = rknpu.MISC_MEM_CREATE, rknpu.MISC_IOCTLS[1]
     with Device(chip) as device, Client(device.folder) as client:
         npu = client.open("/dev/rknpu")
+        assert npu.ioctl(rknpu.MISC_IOCTLS[0], flags=Action.GET_IOMMU_EN).values["value"] == 0
         memory = npu.ioctl(create, size=len(before))
+        base = memory.values["dma_addr"]
+        records = b"".join(
+            task(base + entry.address, entry.amount, entry.int_mask, entry.op_index) for entry in entries
+        )
         tasks = npu.ioctl(create, size=len(records), flags=MemoryFlag.KERNEL_MAPPING)
         with mmap.mmap(memory.descriptor, len(before)) as data, mmap.mmap(tasks.descriptor, len(records)) as listed:
             data[:], listed[:] = before, records
             npu.ioctl(
-                submit, flags=JobFlag.PC | JobFlag.PINGPONG, timeout=6000, task_number=len(numbers),
-                task_obj_addr=tasks.values["obj_addr"], task_base_addr=memory.values["dma_addr"], fence_fd=-1,
+                submit, flags=JobFlag.PC | JobFlag.PINGPONG, timeout=6000, task_number=len(entries),
+                task_obj_addr=tasks.values["obj_addr"], task_base_addr=base, fence_fd=-1,
             )  # fmt: skip
             assert data[:] == image.data.tobytes()
         for descriptor in (memory.descriptor, tasks.descriptor, npu.descriptor):

@@ -19,9 +19,8 @@ __attribute__((constructor)) static void fill(void) {
         lower[at] = (int16_t)letter;
         if (letter < 0 || letter > 127) continue;
         lower[at] = (int16_t)tolower(letter);
-        kinds[at] = (uint16_t)(!!isupper(letter) | !!islower(letter) << 1 | !!isalpha(letter) << 2 | !!isdigit(letter) << 3 |
-                               !!isxdigit(letter) << 4 | !!isspace(letter) << 5 | !!isprint(letter) << 6 |
-                               !!isgraph(letter) << 7 | !!isblank(letter) << 8 | !!iscntrl(letter) << 9 |
-                               !!ispunct(letter) << 10 | !!isalnum(letter) << 11);
+        const int is[] = {isupper(letter), islower(letter), isalpha(letter), isdigit(letter), isxdigit(letter), isspace(letter),
+                          isprint(letter), isgraph(letter), isblank(letter), iscntrl(letter), ispunct(letter), isalnum(letter)};
+        for (unsigned bit = 0; bit < sizeof is / sizeof *is; bit++) kinds[at] |= (uint16_t)((is[bit] != 0) << bit);
     }
 }

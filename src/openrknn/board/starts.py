@@ -29,7 +29,7 @@ class Start:
     count: int
     """Tasks."""
     base: int
-    """What the NPU adds to every address."""
+    """What the NPU adds to every address in commands."""
 
     @property
     def registers(self) -> bytes:
@@ -45,7 +45,7 @@ def outcome_of(start: Start, fault: Fault | None) -> Outcome:
     if fault.kind == FaultKind.MISSING_INTERRUPT:
         return _run(start)._replace(status={}, error=said, problem="stuck")
     if fault.kind == FaultKind.PAGE_FAULT:
-        address = start.address if fault.address is None else fault.address - start.base
+        address = (start.address if fault.address is None else fault.address) - start.base
         return Outcome(error=said, problem="fault", address=address, is_write=fault.is_write)
     ended = _run(start, executes=False).status.get(start.core, 0) if fault.ends else 0
     return Outcome({start.core: fault.status | ended}, error=said, problem="dma" if fault.status else "stuck")

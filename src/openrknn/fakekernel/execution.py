@@ -26,8 +26,10 @@ Lists: TypeAlias = Mapping[int, tuple[int, bytes]]
 class ExecutionSpace:
     """One address space with its programs. `states`: the cores, which all address spaces of a board share."""
 
-    def __init__(self, chip: Chip, states: CoreStates, *, strict: bool) -> None:
+    def __init__(self, chip: Chip, states: CoreStates, *, strict: bool, base: int = 0) -> None:
         self.chip = chip
+        self.base = base
+        """What addresses count from."""
         self.strict = strict
         self.memory = SharedMemory()
         self.programs = Programs(chip, self.memory, strict=strict, states=states)
@@ -42,7 +44,7 @@ class ExecutionSpace:
         if base not in self._based:
             if len(self._based) >= _MOST_BASES:
                 del self._based[next(iter(self._based))]
-            space = self._based[base] = ExecutionSpace(self.chip, self._states, strict=self.strict)
+            space = self._based[base] = ExecutionSpace(self.chip, self._states, strict=self.strict, base=base)
             for serial, buffer in self.buffers.items():
                 space.add(serial, replace(buffer, address=buffer.address - base))
         return self._based[base]
@@ -98,9 +100,11 @@ def _prepare(space: ExecutionSpace, kind: str, lists: Lists) -> Entry:
     known = space.programs.find(key, tuple(lists))
     if known is not None:
         return known
-    return space.programs.decode(
-        key, {core: read_chain(space.memory, space.chip, kind, first, raw) for core, (first, raw) in lists.items()}
-    )
+    chains = {
+        core: read_chain(space.memory, space.chip, kind, first, raw, base=space.base)
+        for core, (first, raw) in lists.items()
+    }
+    return space.programs.decode(key, chains)
 
 
 def _done_before(error: ExecutionError, lists: Lists) -> int:

@@ -36,7 +36,7 @@ def cores_of(mask: int) -> tuple[int, ...] | None:
 
 
 def base_of(values: Mapping[str, int]) -> int:
-    """What the NPU adds to every address of the job: PC.TASK_DMA_BASE_ADDR."""
+    """What the NPU adds to every address in the job's commands: PC.TASK_DMA_BASE_ADDR."""
     return values.get("task_base_addr", 0) & _BASE_BITS
 
 

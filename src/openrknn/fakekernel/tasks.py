@@ -45,11 +45,16 @@ class Chain:
     """Why it never gets through, if so."""
 
 
-def read_chain(memory: SharedMemory, chip: Chip, kind: str, first: int, raw: bytes) -> Chain:
-    """The tasks behind descriptors of `kind` ("rknpu" or "rocket") or behind the PC's registers, from `first` on."""
+def read_chain(memory: SharedMemory, chip: Chip, kind: str, first: int, raw: bytes, *, base: int = 0) -> Chain:
+    """The tasks behind descriptors of `kind` ("rknpu" or "rocket") or behind the PC's registers, from `first` on.
+
+    All addresses in `memory` count from `base` (PC.TASK_DMA_BASE_ADDR), as those in commands do. The one that a driver
+    gives to the PC does not: the vendor's runtime 2.3.2 of RV1106 submits the address where it loaded an image, and
+    the same as the base, while the image's links count from its start.
+    """
     if kind == COUNTER:
-        return _started(memory, chip, raw)
-    return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw)
+        return _started(memory, chip, raw, base)
+    return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw, base)
 
 
 def started_at(address: int, amounts: int, count: int) -> bytes:
@@ -57,10 +62,10 @@ def started_at(address: int, amounts: int, count: int) -> bytes:
     return _REGISTERS.pack(address, amounts, count)
 
 
-def _started(memory: SharedMemory, chip: Chip, raw: bytes) -> Chain:
+def _started(memory: SharedMemory, chip: Chip, raw: bytes, base: int) -> Chain:
     """`count` tasks: each leads to the next, as it does for rknpu; rocket has the PC run one."""
     address, amounts, count = _REGISTERS.unpack(raw)
-    tasks = [TaskRef(0, address, fetched_commands(amounts, chip), 0)]
+    tasks = [TaskRef(0, address - base, fetched_commands(amounts, chip), 0)]
     while len(tasks) < count:
         link = _link(memory, chip, tasks[-1])
         if link is None:
@@ -82,12 +87,12 @@ def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
     return Chain(tuple(tasks), DPU_DONE)
 
 
-def _rknpu(memory: SharedMemory, chip: Chip, first: int, raw: bytes) -> Chain:
+def _rknpu(memory: SharedMemory, chip: Chip, first: int, raw: bytes, base: int) -> Chain:
     tasks: list[TaskRef] = []
     for offset in range(0, len(raw), rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, offset)
         number, operator = first + len(tasks), task["op_idx"]
-        reference = TaskRef(number, task["regcmd_addr"], task["regcfg_amount"], operator)
+        reference = TaskRef(number, task["regcmd_addr"] - base, task["regcfg_amount"], operator)
         if tasks:
             link = _link(memory, chip, tasks[-1])
             if link is None:

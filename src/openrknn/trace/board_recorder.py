@@ -63,6 +63,6 @@ def _tasks(start: Start) -> tuple[TaskRef, ...]:
     """All tasks of a start; the first one alone where its commands cannot be read."""
     space = start.space.at(start.base)
     try:
-        return read_chain(space.memory, space.chip, COUNTER, 0, start.registers).tasks
+        return read_chain(space.memory, space.chip, COUNTER, 0, start.registers, base=start.base).tasks
     except RknnError:
-        return (TaskRef(0, start.address, fetched_commands(start.amounts, space.chip), 0),)
+        return (TaskRef(0, start.address - start.base, fetched_commands(start.amounts, space.chip), 0),)

@@ -142,7 +142,7 @@ def _followers(trace: Trace) -> Iterator[int]:
 
 
 def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:
-    """The tasks of one core."""
+    """The tasks of one core, at addresses that count from the base of the job, as those in commands do."""
     first, text = submit.lists[core]
     raw = bytes.fromhex(text)
     if submit.kind == "rocket":
@@ -152,7 +152,7 @@ def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:
         return
     for number in range(len(raw) // rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, number * rknpu.TASK.size)
-        yield TaskRef(first + number, task["regcmd_addr"], task["regcfg_amount"], task["op_idx"])
+        yield TaskRef(first + number, task["regcmd_addr"] - submit.base, task["regcfg_amount"], task["op_idx"])
 
 
 def _task_buffer(submit: SubmitRecord, arrays: dict[int, np.ndarray]) -> int | None:
