@@ -229,14 +229,18 @@ static int run_direct(convolution *c)
 
 int run_convolution(const openrknn_convolution *step)
 {
+    if (step->source_format != step->format) {
+        openrknn_convolution wide = *step;
+        return widen_features(&wide) ? -1 : run_convolution(&wide);
+    }
     convolution c = {
         .step = step,
         .kernels = kernels_of(step->kernels),
         .atoms = input_atoms(step),
         .addends = step->dpu.chain.flags ? step->dpu.chain.addends : NULL,
     };
-    if (step->fresh_weights)
-        openrknn_pack(step);
+    if (step->fresh_weights && openrknn_pack(step))
+        return -1;
     if (!step->depthwise)
         return run_direct(&c);
     return is_float(step) ? run_float_depthwise(&c) : run_depthwise(&c);

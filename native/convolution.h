@@ -236,6 +236,12 @@ static inline void segment_place(const convolution *c, int32_t segment, int32_t 
 enum { GROUP = 8 };
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block);
 
+/* Weights in the format of the step, into `packed`. */
+void pack_weights(const openrknn_convolution *step);
+
+/* Features of 4 bits as int8, in memory of the calling thread; -1 if there is none. */
+int widen_features(openrknn_convolution *step);
+
 int run_depthwise(convolution *c);
 int run_float_depthwise(convolution *c);
 

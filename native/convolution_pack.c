@@ -192,7 +192,7 @@ static void pack_floats(const openrknn_convolution *step, const kernel_set *kern
     }
 }
 
-void openrknn_pack(const openrknn_convolution *step)
+void pack_weights(const openrknn_convolution *step)
 {
     const kernel_set *kernels = kernels_of(step->kernels);
     if (is_float(step)) {

@@ -297,7 +297,7 @@ static inline int64_t dpu_work(const openrknn_dpu *dpu, int64_t atoms)
 }
 
 /* Memory of the calling thread that lives until its next call with the same number; NULL if there is none. */
-enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_COUNT };
+enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_FEATURES, SCRATCH_WEIGHTS, SCRATCH_COUNT };
 void *scratch(int32_t which, int64_t bytes);
 
 /* ---------------------------------------------------------------------------------------------- steps */

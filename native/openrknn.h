@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 8
+#define OPENRKNN_ABI_VERSION 9
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -140,8 +140,8 @@ OPENRKNN_API uint32_t openrknn_kernels_available(void);
 /* Bytes that `packed` of this convolution needs, with the set of kernels in its field. */
 OPENRKNN_API int64_t openrknn_packed_bytes(const openrknn_convolution *step);
 
-/* Rearrange the weights into `packed`. */
-OPENRKNN_API void openrknn_pack(const openrknn_convolution *step);
+/* Rearrange the weights into `packed`; 0, or -1 when there is no memory to widen them in. */
+OPENRKNN_API int32_t openrknn_pack(const openrknn_convolution *step);
 
 /* How many threads work on a step, at most; the calling thread is one of them. */
 OPENRKNN_API void openrknn_set_threads(int32_t count);

@@ -95,7 +95,8 @@ typedef struct {
     int32_t height, width;
     int32_t picture; /* channels of a packed picture; 0 for feature maps */
     int32_t channels; /* that have data and weights */
-    int32_t format; /* of features and weights */
+    int32_t format; /* that the kernels compute in */
+    int32_t source_format, weight_format; /* in memory: the same, or INT4 (features of INT8), INT4 or INT8 (weights) */
     int32_t pads[2]; /* int8: of even and odd channels; otherwise a bit pattern */
     int32_t pad_top, pad_left, out_height, out_width, kernel_height, kernel_width, stride_y, stride_x;
     int32_t dilation_y, dilation_x, spread_y, spread_x, depthwise, weight_channels, weight_kernels;
@@ -331,7 +332,7 @@ _Static_assert(offsetof(openrknn_dpu, factor) == 640, "openrknn_dpu.factor");
 _Static_assert(offsetof(openrknn_dpu, truncate) == 644, "openrknn_dpu.truncate");
 _Static_assert(offsetof(openrknn_dpu, truncate_away) == 648, "openrknn_dpu.truncate_away");
 _Static_assert(offsetof(openrknn_dpu, halves) == 652, "openrknn_dpu.halves");
-_Static_assert(sizeof(openrknn_convolution) == 832, "openrknn_convolution");
+_Static_assert(sizeof(openrknn_convolution) == 840, "openrknn_convolution");
 _Static_assert(offsetof(openrknn_convolution, kind) == 0, "openrknn_convolution.kind");
 _Static_assert(offsetof(openrknn_convolution, kernels) == 4, "openrknn_convolution.kernels");
 _Static_assert(offsetof(openrknn_convolution, source) == 8, "openrknn_convolution.source");
@@ -342,32 +343,34 @@ _Static_assert(offsetof(openrknn_convolution, width) == 36, "openrknn_convolutio
 _Static_assert(offsetof(openrknn_convolution, picture) == 40, "openrknn_convolution.picture");
 _Static_assert(offsetof(openrknn_convolution, channels) == 44, "openrknn_convolution.channels");
 _Static_assert(offsetof(openrknn_convolution, format) == 48, "openrknn_convolution.format");
-_Static_assert(offsetof(openrknn_convolution, pads) == 52, "openrknn_convolution.pads");
-_Static_assert(offsetof(openrknn_convolution, pad_top) == 60, "openrknn_convolution.pad_top");
-_Static_assert(offsetof(openrknn_convolution, pad_left) == 64, "openrknn_convolution.pad_left");
-_Static_assert(offsetof(openrknn_convolution, out_height) == 68, "openrknn_convolution.out_height");
-_Static_assert(offsetof(openrknn_convolution, out_width) == 72, "openrknn_convolution.out_width");
-_Static_assert(offsetof(openrknn_convolution, kernel_height) == 76, "openrknn_convolution.kernel_height");
-_Static_assert(offsetof(openrknn_convolution, kernel_width) == 80, "openrknn_convolution.kernel_width");
-_Static_assert(offsetof(openrknn_convolution, stride_y) == 84, "openrknn_convolution.stride_y");
-_Static_assert(offsetof(openrknn_convolution, stride_x) == 88, "openrknn_convolution.stride_x");
-_Static_assert(offsetof(openrknn_convolution, dilation_y) == 92, "openrknn_convolution.dilation_y");
-_Static_assert(offsetof(openrknn_convolution, dilation_x) == 96, "openrknn_convolution.dilation_x");
-_Static_assert(offsetof(openrknn_convolution, spread_y) == 100, "openrknn_convolution.spread_y");
-_Static_assert(offsetof(openrknn_convolution, spread_x) == 104, "openrknn_convolution.spread_x");
-_Static_assert(offsetof(openrknn_convolution, depthwise) == 108, "openrknn_convolution.depthwise");
-_Static_assert(offsetof(openrknn_convolution, weight_channels) == 112, "openrknn_convolution.weight_channels");
-_Static_assert(offsetof(openrknn_convolution, weight_kernels) == 116, "openrknn_convolution.weight_kernels");
-_Static_assert(offsetof(openrknn_convolution, kernel_group) == 120, "openrknn_convolution.kernel_group");
-_Static_assert(offsetof(openrknn_convolution, input_group) == 124, "openrknn_convolution.input_group");
-_Static_assert(offsetof(openrknn_convolution, depthwise_group) == 128, "openrknn_convolution.depthwise_group");
-_Static_assert(offsetof(openrknn_convolution, fresh_weights) == 132, "openrknn_convolution.fresh_weights");
-_Static_assert(offsetof(openrknn_convolution, copies_first) == 136, "openrknn_convolution.copies_first");
-_Static_assert(offsetof(openrknn_convolution, converter) == 144, "openrknn_convolution.converter");
-_Static_assert(offsetof(openrknn_convolution, weights) == 152, "openrknn_convolution.weights");
-_Static_assert(offsetof(openrknn_convolution, corrections) == 160, "openrknn_convolution.corrections");
-_Static_assert(offsetof(openrknn_convolution, packed) == 168, "openrknn_convolution.packed");
-_Static_assert(offsetof(openrknn_convolution, dpu) == 176, "openrknn_convolution.dpu");
+_Static_assert(offsetof(openrknn_convolution, source_format) == 52, "openrknn_convolution.source_format");
+_Static_assert(offsetof(openrknn_convolution, weight_format) == 56, "openrknn_convolution.weight_format");
+_Static_assert(offsetof(openrknn_convolution, pads) == 60, "openrknn_convolution.pads");
+_Static_assert(offsetof(openrknn_convolution, pad_top) == 68, "openrknn_convolution.pad_top");
+_Static_assert(offsetof(openrknn_convolution, pad_left) == 72, "openrknn_convolution.pad_left");
+_Static_assert(offsetof(openrknn_convolution, out_height) == 76, "openrknn_convolution.out_height");
+_Static_assert(offsetof(openrknn_convolution, out_width) == 80, "openrknn_convolution.out_width");
+_Static_assert(offsetof(openrknn_convolution, kernel_height) == 84, "openrknn_convolution.kernel_height");
+_Static_assert(offsetof(openrknn_convolution, kernel_width) == 88, "openrknn_convolution.kernel_width");
+_Static_assert(offsetof(openrknn_convolution, stride_y) == 92, "openrknn_convolution.stride_y");
+_Static_assert(offsetof(openrknn_convolution, stride_x) == 96, "openrknn_convolution.stride_x");
+_Static_assert(offsetof(openrknn_convolution, dilation_y) == 100, "openrknn_convolution.dilation_y");
+_Static_assert(offsetof(openrknn_convolution, dilation_x) == 104, "openrknn_convolution.dilation_x");
+_Static_assert(offsetof(openrknn_convolution, spread_y) == 108, "openrknn_convolution.spread_y");
+_Static_assert(offsetof(openrknn_convolution, spread_x) == 112, "openrknn_convolution.spread_x");
+_Static_assert(offsetof(openrknn_convolution, depthwise) == 116, "openrknn_convolution.depthwise");
+_Static_assert(offsetof(openrknn_convolution, weight_channels) == 120, "openrknn_convolution.weight_channels");
+_Static_assert(offsetof(openrknn_convolution, weight_kernels) == 124, "openrknn_convolution.weight_kernels");
+_Static_assert(offsetof(openrknn_convolution, kernel_group) == 128, "openrknn_convolution.kernel_group");
+_Static_assert(offsetof(openrknn_convolution, input_group) == 132, "openrknn_convolution.input_group");
+_Static_assert(offsetof(openrknn_convolution, depthwise_group) == 136, "openrknn_convolution.depthwise_group");
+_Static_assert(offsetof(openrknn_convolution, fresh_weights) == 140, "openrknn_convolution.fresh_weights");
+_Static_assert(offsetof(openrknn_convolution, copies_first) == 144, "openrknn_convolution.copies_first");
+_Static_assert(offsetof(openrknn_convolution, converter) == 152, "openrknn_convolution.converter");
+_Static_assert(offsetof(openrknn_convolution, weights) == 160, "openrknn_convolution.weights");
+_Static_assert(offsetof(openrknn_convolution, corrections) == 168, "openrknn_convolution.corrections");
+_Static_assert(offsetof(openrknn_convolution, packed) == 176, "openrknn_convolution.packed");
+_Static_assert(offsetof(openrknn_convolution, dpu) == 184, "openrknn_convolution.dpu");
 _Static_assert(sizeof(openrknn_flying) == 744, "openrknn_flying");
 _Static_assert(offsetof(openrknn_flying, kind) == 0, "openrknn_flying.kind");
 _Static_assert(offsetof(openrknn_flying, kernels) == 4, "openrknn_flying.kernels");

@@ -3,6 +3,7 @@
 
     tools/fuzz.py                               10,000 mutants of the small models in tests/goldens
     tools/fuzz.py --mutants 100000 --workers 2  more of them; the same --seed gives the same mutants with one worker
+    tools/fuzz.py --valid 20000 --kinds formats  valid tasks of one kind: 4-bit numbers, weights narrower than features
     tools/fuzz.py --valid 50000 --workers 16    valid tasks of every kind; the same --seed gives the same tasks
     tools/fuzz.py --minutes 5 --keep found      as many as five minutes allow
     tools/fuzz.py --replay found/0-17.rknn      a mutant (or found/task-0-17.json) once more, with everything it says
@@ -36,7 +37,7 @@ from tools.fuzzing.campaign import Campaign, Limits, Worker, WorkerLostError  # 
 from tools.fuzzing.judge import Verdict, Way, ways  # noqa: E402
 from tools.fuzzing.loading import load_damaged  # noqa: E402
 from tools.fuzzing.tasks import TaskCampaign, replay_task  # noqa: E402
-from tools.fuzzing.valid.spaces import Tasks  # noqa: E402
+from tools.fuzzing.valid.spaces import KINDS, Tasks  # noqa: E402
 
 _LARGEST_SOURCE = 90_000
 
@@ -56,7 +57,8 @@ def main() -> int:
         return max([_replay(path, folder, limits) for path in arguments.replay])
     if arguments.valid:
         limits = Limits(3 * arguments.seconds, limits.memory)  # the first task of a worker also imports and makes noise
-        tasks = TaskCampaign(Tasks(arguments.seed), arguments.seed, arguments.keep, folder, limits)
+        kinds = arguments.kinds or tuple(KINDS)
+        tasks = TaskCampaign(Tasks(arguments.seed, kinds), arguments.seed, arguments.keep, folder, limits)
         failed = tasks.run(arguments.valid, arguments.workers, arguments.minutes)
         print(tasks.table())
         if arguments.reasons:
@@ -74,6 +76,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("files", nargs="*", type=Path, default=sorted((ROOT / "tests" / "goldens").rglob("*.rknn")))
     parser.add_argument("--mutants", "--count", type=int, default=10_000, help="how many (default: %(default)s)")
     parser.add_argument("--valid", type=int, metavar="COUNT", help="run so many valid tasks instead of mutants")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), help="valid tasks of these kinds alone")
     parser.add_argument("--reasons", action="store_true", help="say why native kernels did not take valid tasks")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", "--jobs", type=int, default=1, help="processes")

@@ -15,7 +15,6 @@ LEFT_TO_NUMPY = {
     "conv_rk3562_i8": 1,
     "conv_rk3566_fp": 7,
     "conv_rk3566_i8": 6,
-    "dense_rk3576_w4a16": 1,
     "image_rk3566_i8": 36,
     "image_rv1106_i8": 1,
     "image_rv1106b_i8": 1,

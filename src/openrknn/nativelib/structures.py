@@ -211,7 +211,8 @@ class Convolution(StepStructure):
     int32_t height, width;
     int32_t picture; /* channels of a packed picture; 0 for feature maps */
     int32_t channels; /* that have data and weights */
-    int32_t format; /* of features and weights */
+    int32_t format; /* that the kernels compute in */
+    int32_t source_format, weight_format; /* in memory: the same, or INT4 (features of INT8), INT4 or INT8 (weights) */
     int32_t pads[2]; /* int8: of even and odd channels; otherwise a bit pattern */
     int32_t pad_top, pad_left, out_height, out_width, kernel_height, kernel_width, stride_y, stride_x;
     int32_t dilation_y, dilation_x, spread_y, spread_x, depthwise, weight_channels, weight_kernels;
@@ -383,7 +384,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "openrknn_cpu_features": (ctypes.c_uint32, ()),
     "openrknn_kernels_available": (ctypes.c_uint32, ()),
     "openrknn_packed_bytes": (c_int64, (ctypes.POINTER(Convolution),)),
-    "openrknn_pack": (None, (ctypes.POINTER(Convolution),)),
+    "openrknn_pack": (c_int32, (ctypes.POINTER(Convolution),)),
     "openrknn_set_threads": (None, (c_int32,)),
     "openrknn_set_sharing": (None, (c_int32, c_int32)),
     "openrknn_threads_for": (c_int32, (c_int64,)),

@@ -83,6 +83,15 @@ CONVOLUTION: Space = {
 }
 """`weight_surplus`: weights for channels that the input does not have."""
 
+FORMATS: Space = {
+    **CONVOLUTION,
+    "chip": ("rk3588", "rk3576"),
+    "precision": ("int4", "fp16 int8", "fp16 int4", "int8 int4"),
+    "mode": ("direct", "direct", "depthwise"),
+    "weights": ("plain", "fresh"),
+}
+"""Features of 4 bits, and weights narrower than features: `precision` is that of both, or of each."""
+
 FLYING: Space = {
     "chip": CHIPS,
     "precision": ("int8", "int8", "int16", "fp16", "bf16", "int32", "fp32"),
@@ -230,6 +239,7 @@ class Kind(NamedTuple):
 
 KINDS: dict[str, Kind] = {
     "convolution": Kind(CONVOLUTION, _small_convolution, 45),
+    "formats": Kind(FORMATS, _small_convolution, 10),
     "flying": Kind(FLYING, lambda task: _small(task) and _knows_table(task), 25),
     "move": Kind(MOVE, _small, 8),
     "pooling": Kind(POOLING, _small_pooling, 10),

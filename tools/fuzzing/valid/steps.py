@@ -15,7 +15,7 @@ from openrknn.isa.enums import ChannelReduction, CombineUse, OperandKinds, Opera
 from openrknn.npu.memory import Bytes
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
 from openrknn.task import cna, core, ppu, rdma
-from openrknn.task.formats import element_bytes, is_float, surfaces
+from openrknn.task.formats import element_bits, element_bytes, is_float, surfaces, surfaces_of
 from tools.fuzzing.valid.memory import OPERAND, SOURCE, TARGET, WEIGHTS, Recording, recording
 from tools.fuzzing.valid.spaces import convolution_output
 from tools.fuzzing.valid.stages import Grid, channel_operands, config, readers
@@ -35,13 +35,20 @@ def build(task: Task) -> tuple[Step, Recording]:
 
 def _kind(precision: Precision, data: str) -> str:
     name = precision.name.lower()
-    return "bytes" if name == "int8" else f"{name} {data}"
+    return "bytes" if name in {"int4", "int8"} else f"{name} {data}"
+
+
+def _formats(task: Task) -> tuple[Precision, Precision]:
+    """Of features and weights."""
+    names = task["precision"].upper().split()
+    return Precision[names[0]], Precision[names[-1]]
 
 
 def _memory(
-    task: Task, grid: Grid, precision: Precision, *, constant: bool = True, weights: Bytes | None = None
+    task: Task, grid: Grid, precision: Precision, *, constant: bool = True, weights: Bytes | None = None,
+    stored: Precision | None = None,
 ) -> Recording:
-    kinds = {SOURCE: _kind(precision, task["data"]), WEIGHTS: _kind(precision, task["data"])}
+    kinds = {SOURCE: _kind(precision, task["data"]), WEIGHTS: _kind(stored or precision, task["data"])}
     kinds[OPERAND] = _kind(grid.precision, task["data"])
     if task.get("operand_size") == "wide":
         kinds[OPERAND] = _kind(Precision.FP32 if grid.is_float else Precision.INT32, task["data"])
@@ -60,16 +67,17 @@ def _pitch(line: int, task: Task, atom: int, count: int) -> int:
 
 
 def _convolution(task: Task, rng: random.Random) -> tuple[Step, Recording]:
-    chip, precision = CHIPS[task["chip"]], Precision[task["precision"].upper()]
-    source = _features(task, chip, precision, rng)
+    chip, (precision, stored) = CHIPS[task["chip"]], _formats(task)
+    source = _features(task, chip, precision, stored)
     made = source.weight_channels if source.depthwise else source.kernels
-    lanes = chip.atom_bytes // element_bytes(precision)
+    lanes = chip.atom_bytes * 8 // element_bits(precision)
     channels = -(-made // lanes) * lanes + task["surplus"]
     real = min(source.channels, made) if source.depthwise else made
     arithmetic = precision if is_float(precision) else Precision.INT8
     grid = Grid(channels, real, source.out_height, source.out_width, arithmetic, chip)
     step = Convolution(
-        0, 0, _memory(task, grid, precision, constant=task["weights"] != "fresh", weights=_pairs(source, task)),
+        0, 0, _memory(task, grid, precision, constant=task["weights"] != "fresh", weights=_pairs(source, task),
+                      stored=stored),
         source=source,
         array=core.Config(window_sums=task["correction"] != "none" and not grid.is_float,
                           shift=0 if grid.is_float else task["truncate"],
@@ -80,48 +88,50 @@ def _convolution(task: Task, rng: random.Random) -> tuple[Step, Recording]:
     return step, step.memory  # type: ignore[return-value]
 
 
-def _features(task: Task, chip: Chip, precision: Precision, rng: random.Random) -> cna.Config:
-    size, atom = element_bytes(precision), chip.atom_bytes
+def _features(task: Task, chip: Chip, precision: Precision, stored: Precision) -> cna.Config:
+    bits, atom = element_bits(precision), chip.atom_bytes
+    is_plain = stored is precision and precision is not Precision.INT4
     depthwise = task["mode"] == "depthwise"
     packed = int(task["mode"].split()[1]) if task["mode"].startswith("picture") else 0
-    lanes = atom // size
+    lanes = atom * 8 // bits
     channels = lanes if packed else task["channels"]
     wanted = packed or channels + task["weight_surplus"]
     weight_channels = -(-wanted // lanes) * lanes if task["weight_surplus"] != 1 else wanted
     rows, columns = convolution_output(task)
-    weights = task["weights"] if precision is Precision.INT8 else "plain"
+    weights = task["weights"] if precision is Precision.INT8 and is_plain else "plain"
     inline = (chip.inline_zero_points or 2) if weights == "inline" and depthwise else 0
     major = weights == "input major" and not depthwise and (task["kernel_height"], task["kernel_width"]) == (1, 1)
     packed_rows = weights == "rows" and packed > 0
     kernels = 1 if depthwise else task["kernels"]
-    line = (task["width"] + task["gap"]) * (packed * size or atom)
+    line = (task["width"] + task["gap"]) * (packed * bits // 8 or atom)
     return cna.Config(
         feature_address=_PLACES[task["place"]], height=task["height"], width=task["width"], channels=channels,
         packed_channels=packed, line_bytes=line, precision=precision,
-        surface_bytes=_pitch(line, task, atom, 1 if packed else surfaces(channels, size, atom)),
+        surface_bytes=_pitch(line, task, atom, 1 if packed else surfaces_of(channels, precision, atom)),
         is_unsigned=packed > 0 and task["converter"] in ("add first", "add last") and not is_float(precision),
-        converter=_converter(task, precision),
-        pad_top=task["pad_top"], pad_left=task["pad_left"], pad_bits=task["pad_value"], out_height=rows,
+        converter=_converter(task, precision), pad_top=task["pad_top"], pad_left=task["pad_left"],
+        pad_bits=0 if precision is Precision.INT4 else task["pad_value"], out_height=rows,
         out_width=columns, weight_address=WEIGHTS,
-        weight_bytes=_weight_bytes(task, size, kernels, weight_channels, inline=inline, packed_rows=packed_rows),
-        weight_channels=weight_channels, weight_precision=precision, kernels=kernels,
+        weight_bytes=_weight_bytes(task, element_bits(stored), kernels, weight_channels, inline=inline,
+                                   packed_rows=packed_rows),
+        weight_channels=weight_channels, weight_precision=stored, kernels=kernels,
         kernel_height=task["kernel_height"], kernel_width=task["kernel_width"], stride_x=task["stride_x"],
         stride_y=task["stride_y"], dilation_x=task["dilation_x"], dilation_y=task["dilation_y"],
         spread_x=task["spread_x"], spread_y=task["spread_y"], depthwise=depthwise, atom_bytes=atom,
-        kernel_group=max(chip.weight_group[0] // size, 1), input_group=chip.weight_group[1],
-        depthwise_group=max(chip.depthwise_group // size, 1), inline_zero_points=inline,
+        kernel_group=max(chip.weight_group[0] * 8 // bits, 1), input_group=chip.weight_group[1],
+        depthwise_group=max(chip.depthwise_group * 8 // bits, 1), inline_zero_points=inline,
         weight_offset=7 if weights == "offset" and depthwise else 0, packed_rows=packed_rows, input_major=major,
     )  # fmt: skip
 
 
 def _weight_bytes(
-    task: Task, size: int, kernels: int, channels: int, *, inline: int, packed_rows: bool
+    task: Task, bits: int, kernels: int, channels: int, *, inline: int, packed_rows: bool
 ) -> int:
     rows, columns = int(task["kernel_height"]), int(task["kernel_width"])
     if packed_rows:
-        return kernels * rows * -(-columns * channels * size // 16) * 16
+        return kernels * rows * -(-columns * channels * bits // 128) * 16
     count = kernels * rows * columns * channels
-    return -(-count // inline) * inline * 2 if inline else count * size
+    return -(-count // inline) * inline * 2 if inline else -(-count * bits // 8)
 
 
 def _pairs(source: cna.Config, task: Task) -> Bytes | None:
@@ -140,7 +150,7 @@ def _pairs(source: cna.Config, task: Task) -> Bytes | None:
 
 
 def _converter(task: Task, precision: Precision) -> cna.Converter | None:
-    if task["converter"] == "none" or is_float(precision):
+    if task["converter"] == "none" or is_float(precision) or precision is Precision.INT4:
         return None
     return cna.Converter(
         add_first=task["converter"] == "add first", rounding=_EVEN, shifts=(14, 13, 14, 15),
@@ -244,4 +254,6 @@ _PLAIN: Task = {"bias": "none", "norm": "none", "table": "none", "operand": "non
                 "operand_converter": "none", "operand_size": "same", "last_clamp": "none", "style": "usual",
                 "packed": "none", "main": "alone"}  # fmt: skip
 """A DPU that computes nothing."""
-_BUILDERS = {"convolution": _convolution, "flying": _flying, "move": _move, "pooling": _pooling}
+_BUILDERS = {
+    "convolution": _convolution, "formats": _convolution, "flying": _flying, "move": _move, "pooling": _pooling,
+}  # fmt: skip

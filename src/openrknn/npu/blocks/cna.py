@@ -86,6 +86,8 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
 
 def convert(features: Numbers, converter: Converter, precision: Precision) -> Numbers:
     """The input converter; its result is a number of the feature format, so it saturates."""
+    if precision is Precision.INT4:
+        raise UnknownModeError("what the input converter makes of 4-bit features is not known")
     result = features.copy()
     for channel in range(len(features)):
         if not converter.lanes >> (channel % 16) & 1:

@@ -21,12 +21,14 @@ from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution
 from openrknn.task import cna as task_cna
-from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
+from openrknn.task.formats import ATOM_BYTES, MIXED, element_bits, element_bytes, is_float, surfaces_of
 
 _INT32 = 2**31
 _LARGEST_KERNEL = 32
 _PICTURE_CHANNELS = 4
-_CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16}
+_CONVOLVED = {Precision.INT8, Precision.FP16, Precision.BF16, Precision.INT4}
+_NATIVE_INT4 = 17
+"""OPENRKNN_INT4."""
 
 
 def convolution(reading: Reading[Convolution], places: Places, context: KernelContext) -> StepStructure:
@@ -37,8 +39,10 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
     ignore(config.write, "transposes_atoms", "transposed_lanes")
     if source.atom_bytes != config.write.atom_bytes or source.atom_bytes not in {ATOM_BYTES, HALF_BYTES}:
         raise RefusedError("atoms of another size")
-    if source.precision not in _CONVOLVED or source.weight_precision is not source.precision:
+    if source.precision not in _CONVOLVED or source.arithmetic is not source.precision:
         raise RefusedError(f"{source.precision.name} convolution")
+    if source.precision is Precision.INT4 and (source.packed_channels or source.atom_bytes != ATOM_BYTES):
+        raise RefusedError("4-bit features in another order than that of maps")
     if is_float(config.precision) != source.is_float:
         raise RefusedError("a DPU in another kind of arithmetic than the convolution")
     if source.packed_channels > _PICTURE_CHANNELS or (source.depthwise and source.packed_channels):
@@ -72,8 +76,8 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
 
 
 def _features(result: structures.Convolution, source: task_cna.Config, places: Places) -> None:
-    size = element_bytes(source.precision)
     if source.packed_channels:
+        size = element_bytes(source.precision)
         pixel = source.packed_channels * size
         result.source = places.read_strided(
             source.feature_address,
@@ -85,7 +89,7 @@ def _features(result: structures.Convolution, source: task_cna.Config, places: P
         available = source.packed_channels
         ignore(source, "channels")
     else:
-        count = surfaces(source.channels, size, source.atom_bytes)
+        count = surfaces_of(source.channels, source.precision, source.atom_bytes)
         result.source = places.read_strided(
             source.feature_address,
             (count, source.height, source.width, source.atom_bytes),
@@ -98,15 +102,24 @@ def _features(result: structures.Convolution, source: task_cna.Config, places: P
     result.height, result.width = source.height, source.width
     result.picture = source.packed_channels
     result.channels = min(available, source.weight_channels)
-    result.format = int(source.precision)
+    result.format = int(Precision.INT8 if source.precision is Precision.INT4 else source.precision)
+    result.source_format, result.weight_format = _code(source.precision), _code(source.weight_precision)
+    if source.precision is Precision.INT4:
+        ignore(source, "pad_bits")  # 0, or there is no padding
     pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else cna.pads_of(source, 2)
     result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
     for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
                  "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):
         setattr(result, name, getattr(source, name))
     result.weight_kernels = source.kernels
+    if source.converter is not None and source.precision is Precision.INT4:
+        raise RefusedError("a converter of 4-bit features")
     if source.converter is not None or source.is_unsigned:
         result.converter = places.keep(_converter(source))
+
+
+def _code(precision: Precision) -> int:
+    return _NATIVE_INT4 if precision is Precision.INT4 else int(precision)
 
 
 def _converter(source: task_cna.Config) -> npt.NDArray[np.int8]:
@@ -166,9 +179,10 @@ def _weights(
         setattr(result, name, getattr(source, name))
     kernels = 1 if source.depthwise else source.kernels
     count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
-    if source.weight_bytes % element_bytes(source.weight_precision):
+    bits = element_bits(source.weight_precision)
+    if source.weight_bytes * 8 % bits:
         raise RefusedError("weights that are not whole elements")
-    if count * element_bytes(source.weight_precision) > source.weight_bytes:
+    if count * bits > source.weight_bytes * 8:
         raise RefusedError("fewer weights than kernels need")
     result.weights = stored(source, places).ctypes.data
     if values is not None:
@@ -179,14 +193,15 @@ def _weights(
     size = context.library.openrknn_packed_bytes(result)
     key = (source.weight_address, whole(source.compression), result.channels, result.picture, result.dpu.channels,
            result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
-           source.depthwise, corrections.tobytes(), size)
+           source.depthwise, source.precision, source.weight_precision, corrections.tobytes(), size)
     if not result.fresh_weights and key in context.packed:
         result.packed = places.keep(context.packed[key])
         return
     packed = _aligned(size)
     result.packed = places.keep(packed)
     if not result.fresh_weights:
-        context.library.openrknn_pack(result)
+        if context.library.openrknn_pack(result):
+            raise MemoryError("no memory to widen the weights of a convolution in")
         context.packed[key] = packed
 
 
@@ -240,6 +255,8 @@ def plain(source: task_cna.Config, places: Places, channels: int) -> Plain:
 
 def _refuse_mixtures(source: task_cna.Config) -> None:
     """Each order was seen with one kind of convolution; with another, NumPy says what comes out."""
+    if (source.precision, source.weight_precision) in MIXED or source.precision is Precision.INT4:
+        raise RefusedError("narrow weights in an order of int8 weights")
     if source.is_float:
         raise RefusedError("floating point weights in an order of int8 weights")
     if source.packed_rows and source.depthwise:
