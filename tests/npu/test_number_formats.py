@@ -17,10 +17,15 @@ import pytest
 from onnx import numpy_helper
 
 from openrknn import numerics
+from openrknn.chip.maps import map_for
+from openrknn.chip.rk3566 import decode as rk3566
+from openrknn.chip.task_registers import Registers
+from openrknn.chips import CHIPS
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
 from openrknn.npu import Buffer, Memory
 from openrknn.npu.blocks import cna, core
+from openrknn.npu.blocks.dpu.lut import Tables
 from openrknn.npu.task import Convolution
 from openrknn.runtime.session import Session
 from openrknn.task import cna as task_cna
@@ -104,3 +109,18 @@ def test_what_is_not_known_is_refused() -> None:
     config = replace(convolution(), precision=Precision.INT4, weight_precision=Precision.INT4, pad_left=1, pad_bits=3)
     with pytest.raises(UnknownModeError, match="padding of 4-bit features"):
         cna.pads_of(config, 4)
+
+
+_RK3566_ROWS = {
+    0x3010: 0x30000, 0x3014: 0x3F, 0x400C: 0x108, 0x4010: 0x80000000, 0x4020: 0xFFFFA000, 0x4024: 0x10, 0x4034: 3,
+    0x4038: 0x1E001E, 0x403C: 0x3F003F, 0x4040: 0x53, 0x4050: 0x36C, 0x4060: 0x53, 0x4070: 0x383, 0x4084: 1,
+    0x40C0: 0x40,
+}  # fmt: skip
+"""What runtime 2.0.0b8 writes for int8 4 x 64 x 64 on RK3566."""
+
+
+def test_rows_of_a_32_bit_matrix_follow_each_other_on_rk3566() -> None:
+    """An atom of 16 bytes and a notch of 30 times 8: 64 numbers. Row 0 was right, and the others were elsewhere."""
+    chip = CHIPS["rk3566"]
+    config = rk3566.configure_dpu(Registers(_RK3566_ROWS, chip, map_for(chip)), Tables())
+    assert (config.write.line_bytes, config.write.atom_step_bytes, config.write.group_step_bytes) == (256, 16, 64)

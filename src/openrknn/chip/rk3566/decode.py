@@ -165,7 +165,7 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         per_pixel=sizes.size_e_0,
         width=width,
         height=height,
-        line_bytes=write.pitch(width, notch.notch_addr_0) * atom,
+        line_bytes=_line(width * atom // _ATOM, notch.notch_addr_0),
         atom_step_bytes=registers.read(regs.DstSurfStride).dst_surf_stride * _ATOM,
         group_step_bytes=registers.read(regs.SurfaceAdd).surf_add * _ATOM,
         packed_bytes=atom if mode.nonalign else None,
@@ -175,6 +175,11 @@ def _writer(registers: Registers, mode: regs.FeatureModeCfg, sizes: dpu_stages.B
         else None,
         atom_bytes=atom,
     )
+
+
+def _line(units: int, notch: int) -> int:
+    """Bytes from line to line. The notch counts 8 bytes, whatever the atoms are: rows of a 32-bit matrix show it."""
+    return (write.pitch(units, notch) if notch else units) * _ATOM
 
 
 def configure_readers(registers: Registers) -> task_rdma.Config:

@@ -14,7 +14,6 @@ from openrknn.chip.rk3588.encode_dpu import (
     conv_mode,
     encode_dpu,
     keeps_fp16,
-    line_notch,
     operation_of,
     pointers,
     table_of,
@@ -150,7 +149,7 @@ def signed_pad(bits: int, precision: Precision) -> int:
 
 def _stages(task: Piped) -> Registers:
     config, write, operation = task.dpu, task.dpu.write, operation_of(task)
-    registers = encode_dpu(task)
+    registers, notch = encode_dpu(task), (write.line_bytes - write.width * write.atom_bytes) // _ATOM
     for name in ("DPU.WDMA_SIZE_0", "DPU.WDMA_SIZE_1", "DPU.OUT_CVT_SCALE"):
         del registers[name]
     registers |= {
@@ -160,7 +159,7 @@ def _stages(task: Piped) -> Registers:
         },
         "DPU.DST_SURF_STRIDE": {"dst_surf_stride": write.atom_step_bytes // _ATOM},
         "DPU.SURFACE_ADD": {"surf_add": write.group_step_bytes // _ATOM},
-        "DPU.DATA_CUBE_NOTCH_ADDR": dict.fromkeys(("notch_addr_0", "notch_addr_1"), line_notch(config)),
+        "DPU.DATA_CUBE_NOTCH_ADDR": dict.fromkeys(("notch_addr_0", "notch_addr_1"), notch),
         "DPU.OUT_CVT_SCALE": {"out_cvt_scale": config.out.scale},
     }  # fmt: skip
     for name, stage in (("bs", config.bias), ("bn", config.norm)):
