@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from openrknn.analysis.board_time import as_facts, estimate_of, range_text, source_text, where_text
+from openrknn.analysis.board_time import as_facts, driver_text, estimate_of, range_text, source_text, where_text
 from openrknn.chips import CHIPS
 from openrknn.cost import BOARDS, Bound, Cost, Work, board_of, operator_cost, spent_by, total
 
@@ -86,3 +86,24 @@ def test_a_chip_without_figures_has_cycles_and_no_time(chip: str) -> None:
 def test_every_chip_has_a_row() -> None:
     assert set(BOARDS) == set(CHIPS)
     assert total([]).seconds == 0
+
+
+def test_the_estimate_says_whose_start_of_jobs_it_assumes() -> None:
+    board, work = board_of(RK3588), Work(1, array_cycles=1_000_000)
+    cost = Cost((operator_cost(3, "Conv", "a", [[work]], RK3588, submits=2),), 2, board)
+    found = estimate_of(cost)
+    assert (found.assumed_driver, found.submit_us, found.open_submit_us) == ("vendor", 3.3, 90)
+    assert found.time_ms is not None
+    assert found.open_driver_ms == pytest.approx(found.time_ms + 2 * (0.09 - 0.0033))
+    assert driver_text(found, 2) == (
+        "assumes the vendor's runtime and driver: 3.3 us for each job. With an open driver, 90 us for each of 2 jobs: "
+        "about 1.18 ms (ork-driver on a Rock 5B: 80 to 100 us a job)"
+    )
+
+
+def test_open_drivers_of_other_chips_have_no_figure() -> None:
+    assert {name for name, board in BOARDS.items() if board.open_submit_seconds is not None} == {"rk3588"}
+    board = board_of(CHIPS["rk3566"])
+    found = estimate_of(Cost((operator_cost(3, "Conv", "a", [[Work(1)]], CHIPS["rk3566"]),), 1, board))
+    assert found.open_driver_ms is None
+    assert driver_text(found, 1) == "assumes the vendor's runtime and driver: 3.3 us for each job"

@@ -8,6 +8,7 @@ from typing import Any
 from openrknn.analysis.reports import EstimateReport
 from openrknn.container.model import Model
 from openrknn.cost.model import Cost
+from openrknn.quantities import count_of
 from openrknn.runtime.cost import cost_of
 
 _WHOLE, _TENTHS = 100, 10
@@ -32,6 +33,12 @@ def estimate_of(cost: Cost) -> EstimateReport:
         board_figures=cost.board.figures,
         board_mean_error=cost.board.mean_error,
         board_source=cost.board.source,
+        assumed_driver="vendor",
+        submit_us=_micro(cost.board.submit_seconds),
+        task_us=_micro(cost.board.task_seconds),
+        open_driver_ms=cost.open_driver_ms,
+        open_submit_us=None if cost.board.open_submit_seconds is None else _micro(cost.board.open_submit_seconds),
+        open_source=cost.board.open_source,
         cpu_operators=cost.cpu_operators,
         unknown_operators=cost.unknown,
     )
@@ -78,6 +85,19 @@ def source_text(estimate: EstimateReport) -> str:
         return f"no board figure is known for this chip: cycles compare, they are no time ({estimate.board_source})"
     error = f"{100 * estimate.board_mean_error:.0f} %"
     return f"rates fitted to {estimate.board_figures} published figures, mean error {error} on a network not among them"
+
+
+def driver_text(estimate: EstimateReport, jobs: int) -> str:
+    """Whose start of jobs is in the time, and what another one would make of it."""
+    text = f"assumes the vendor's runtime and driver: {estimate.submit_us:g} us for each job"
+    if estimate.open_driver_ms is None or estimate.open_submit_us is None:
+        return text
+    each = f"{estimate.open_submit_us:g} us for each of {count_of(jobs, 'job')}"
+    return f"{text}. With an open driver, {each}: about {_number(estimate.open_driver_ms)} ms ({estimate.open_source})"
+
+
+def _micro(seconds: float) -> float:
+    return round(seconds * 1e6, 3)
 
 
 def _number(value: float) -> str:

@@ -252,6 +252,15 @@ class EstimateReport:
     board_mean_error: float | None
     """Mean relative error of the prediction for a network that was not among them."""
     board_source: str
+    assumed_driver: str
+    """Whose start of jobs the times contain: "vendor", its runtime on its kernel driver."""
+    submit_us: float
+    """The start of a job, and of a task, in these times."""
+    task_us: float
+    open_driver_ms: float | None
+    """The time with jobs that start as slowly as an open driver's; None where nobody has measured one."""
+    open_submit_us: float | None
+    open_source: str
     cpu_operators: int
     unknown_operators: int
     """Operators whose commands could not be decoded: they are not counted."""

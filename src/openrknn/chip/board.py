@@ -41,6 +41,9 @@ class Board:
     figures: int = 0
     """How many published figures it was fitted to."""
     source: str = ""
+    open_submit_seconds: float | None = None
+    """`submit_seconds` as an open driver measured it; None: none has."""
+    open_source: str = ""
 
     @property
     def is_fitted(self) -> bool:
@@ -53,7 +56,10 @@ class Board:
 
 def relative(board: Board, chip: Chip, source: str) -> Board:
     """Rates of the nearest relative at the chip's own clock: cycles can be compared, times are not known."""
-    return replace(board, hertz=chip.clocks[-1], source=source, figures=0, low=None, high=None, mean_error=None)
+    return replace(
+        board, hertz=chip.clocks[-1], source=source, figures=0, low=None, high=None, mean_error=None,
+        open_submit_seconds=None, open_source="",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

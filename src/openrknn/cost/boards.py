@@ -11,7 +11,9 @@ prediction, and a test fits again and compares. The others:
 - table: RK3588 by a board's per-layer table (16 channels of 480 x 480 in 3.9 ms: 32 lanes, 2 a cycle); the halved
   arrays of RK3566 and RK3562 half of it, RK3576 as fast as its DPU: the steps that fit the figures best;
 - DPU: 8 a cycle, which is what the vendor's runtime counts (4 cycles for 32 kernels, however small the kernel);
-- jobs: a fit of 14 networks on RK3588 (3.3 us); in the figures at hand it cannot be told from the start of tasks;
+- jobs: a fit of 14 networks on RK3588 (3.3 us); in the figures at hand it cannot be told from the start of tasks. They
+  are the vendor's runtime on the vendor's kernel driver. Open drivers wait longer: ork-driver measured 80 to 100 us on
+  the same kernel driver, from one submit to the next. Estimates assume the vendor's and give the other one beside it;
 - memory of several cores: additions and copies of 3.7 to 11 MB on one and three cores of an RK3588 (945 and 573 us,
   2002 and 1283 us).
 

@@ -103,6 +103,13 @@ class Cost:
         return None if self.time_ms is None or self.board.high is None else self.time_ms * self.board.high
 
     @property
+    def open_driver_ms(self) -> float | None:
+        """`time_ms` with jobs that start as slowly as an open driver's; None where nobody has measured one."""
+        if self.time_ms is None or self.board.open_submit_seconds is None:
+            return None
+        return self.time_ms + 1e3 * self.submits * (self.board.open_submit_seconds - self.board.submit_seconds)
+
+    @property
     def shares(self) -> Mapping[Bound, float]:
         """Bound -> its part of the time, the largest first."""
         spent = self.spent

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from openrknn.analysis.board_time import clock_text, estimate_of, range_text, source_text, where_text
+from openrknn.analysis.board_time import clock_text, driver_text, estimate_of, range_text, source_text, where_text
 from openrknn.analysis.profiles import Row, by_type
 from openrknn.cli.common.output import Output, printable
 from openrknn.cli.common.tables import bar, indented, table, title
@@ -50,6 +50,7 @@ def show(output: Output, model: Model, rows: Sequence[Row], profile: Profile) ->
                 f"{count_text(profile.estimated_cycles).strip()} cycles"
             ),
             Text(source_text(estimate), "" if cost.board.is_fitted else "yellow"),
+            *([Text(driver_text(estimate, cost.submits))] if cost.board.is_fitted else []),
         )
     output.show(Text(f"{duration(here)} here, on {profile.device}, operator by operator"))
 
