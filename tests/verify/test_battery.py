@@ -151,3 +151,12 @@ def test_a_device_that_does_not_exist(model: list[str], capsys: pytest.CaptureFi
     """FINDINGS 26: a traceback."""
     assert main(["verify", *model, "--device", "foo"]) == 2
     assert "no device is called 'foo'; there are: auto, software" in capsys.readouterr().err
+
+
+def test_a_picture_in_one_bank_by_formula() -> None:
+    """Small whole numbers, so that nothing is rounded; [surface, pixel, channel]."""
+    case, (rows, columns) = CASE["picture_room"], cases.PICTURE
+    picture = case.source.view("<f2").reshape(rows * columns, 3).astype(float)
+    weights = case.weights.view("<f2").reshape(32, 8)[:, :3].astype(float)
+    found = answer("picture_room").view("<f2").reshape(4, rows * columns, 8).transpose(1, 0, 2).reshape(-1, 32)
+    assert np.array_equal(found, picture @ weights.T)

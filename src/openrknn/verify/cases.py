@@ -254,6 +254,25 @@ def _kept_registers() -> Case:
     return replace(case, weights=np.zeros(case.target_bytes, np.uint8), words=second, first=first)
 
 
+PICTURE = (32, 64)
+"""Rows and columns: 16 bytes to a pixel fill one bank of the buffer, 32 bytes two of them."""
+
+
+def _picture_room() -> Case:
+    """The vendor's converter would give it two banks; where it needs them, rows overwrite each other."""
+    pixels = PICTURE[0] * PICTURE[1]
+    dice = np.random.default_rng(7)
+    return Case(
+        "picture_room",
+        "fp16 picture: is one bank enough for 2048 pixels?",
+        dice.integers(-8, 9, 3 * pixels).astype("<f2").view(np.uint8),
+        dice.integers(-8, 9, 32 * _HALVES).astype("<f2").view(np.uint8),
+        4 * pixels * _ATOM,
+        streams.CONVOLUTION,
+        lambda source, weights, target: streams.half_picture(source, weights, target, *PICTURE),
+    )
+
+
 CASES: tuple[Case, ...] = (
     _element("copy", "does an idle DPU hand int8 data through?"),
     _element("bs_ties", "BS shift: do halves go to even?", *_scaled_bias(1, 1, 1)),
@@ -365,4 +384,5 @@ CASES: tuple[Case, ...] = (
     _lookup("lookup_beyond", "lookup tables: how are the slopes beyond both ends rounded?"),
     _half_lookup("half_lookup", "lookup tables on fp16: is anything rounded before the result?"),
     _kept_registers(),
+    _picture_room(),
 )

@@ -86,7 +86,7 @@ QUESTIONS: dict[str, Question] = {
             "once, halves up": lambda case: once(case, UP),
             "once, halves away from zero": lambda case: once(case, AWAY),
             "once, rounded down": lambda case: once(case, FLOOR),
-        }, "once, halves to even", "S", f"{_BOARDS}; {_RV1103}"),
+        }, "once, halves to even", "S", f"{_BOARDS}; {_RV1103}; ork-driver's int8 results (RK3588)"),
         Question("out_ties_bit", "output converter with its round bit: x >> n", shifts(source, 2), AWAY, "?",
                  f"RK3588's manual: \"round-up 0.5 to 1\"; away from zero by {_RV1103}, 12,288 bytes, up refuted"),
         Question("ew_converter", "operand of EW: e * scale >> n", shifts(lambda case: 3 * operand(case), 2), EVEN,

@@ -12,7 +12,7 @@ from openrknn import isa
 from openrknn.chip.rk3588 import cna, core, dpu, dpu_lut, dpu_rdma, dpu_stages, ppu, ppu_rdma
 from openrknn.chips import CHIPS
 from openrknn.isa import Block, Precision, Register
-from openrknn.isa.enums import LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
+from openrknn.isa.enums import ArgbInput, LutTable, OperandMode, OutputMode, PixelBits, PoolingMethod
 from openrknn.isa.words import TAIL_WORDS, amounts_word, link_word, tail_of, tail_words
 
 ELEMENT_WISE, CONVOLUTION, POOLING = 0x18, 0x1D, 0x60
@@ -228,6 +228,32 @@ def convolution(source: int, weights: int, target: int, width: int, *changes: Re
         *changes,
     ]
     return stream(("CNA", "CORE", "DPU", "DPU_RDMA"), registers, CONVOLUTION)
+
+
+def half_picture(source: int, weights: int, target: int, height: int, width: int) -> list[int]:
+    """fp16, 1 x 1, a packed picture of three channels to 32 kernels, two groups of them; one bank for the picture."""
+    pixels = height * width
+    return convolution(
+        source, weights, target, width, *HALF_CONVOLUTION,
+        cna.ConvCon1.of(
+            in_precision=Precision.FP16, proc_precision=Precision.FP16, argb_in=ArgbInput.CHANNELS3,
+            group_line_off=True, nonalign_dma=True,
+        ),
+        cna.DataSize0.of(datain_height=height, datain_width=width),
+        cna.DataSize1.of(datain_channel=_ATOM_CHANNELS // 2, datain_channel_real=3),
+        cna.DataSize3.of(dataout_atomics=pixels),
+        cna.WeightSize0.of(weight_bytes=_KERNELS * _ATOM_CHANNELS),
+        cna.WeightSize2.of(weight_kernels=_KERNELS, weight_height=1, weight_width=1),
+        cna.CbufCon1.of(data_entries=pixels),
+        cna.DmaCon1.of(line_stride=width),
+        cna.DmaCon2.of(surf_stride=pixels - width),
+        cna.FcDataSize0.of(dma_height=height, dma_width=width),
+        core.DataoutSize0.of(dataout_width=width, dataout_height=height),
+        core.DataoutSize1.of(dataout_channel=_KERNELS),
+        *_writer(target, width, height, _KERNELS, 2),
+        dpu_rdma.DataCubeHeight.of(height=height),
+        dpu_rdma.DataCubeChannel.of(channel=_KERNELS),
+    )  # fmt: skip
 
 
 _SCALES = (cna.CvtCon1, cna.CvtCon2, cna.CvtCon3, cna.CvtCon4)
