@@ -36,6 +36,33 @@ static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, in
     return number;
 }
 
+/* What the first pixel of a segment sees. */
+static const uint8_t *segment_input(const convolution *c, int32_t row, int32_t first)
+{
+    return c->has_row_tiles ? c->input + first / ATOM * c->out_row_step
+                            : c->input + row * c->out_row_step + (int64_t)first * c->pixel_step;
+}
+
+/* By pixel: sums of windows from those of rows. */
+static void add_rows(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window)
+{
+    const openrknn_convolution *step = c->step;
+    memset(window, 0, (size_t)pixels * sizeof *window);
+    for (int32_t done = 0, run; done < pixels; done += run) {
+        int32_t column = first + done, from = row, count = run = pixels - done;
+        if (c->has_row_tiles) {
+            from = column / ATOM;
+            column = 0;
+            run = at_most(run, ATOM);
+            count = at_most(run, step->out_width);
+        }
+        const int32_t *sums = c->row_sums + (int64_t)from * step->stride_y * c->row_columns + column;
+        for (int32_t y = 0; y < step->kernel_height; y++, sums += (int64_t)step->dilation_y * c->row_columns)
+            for (int32_t i = 0; i < count; i++)
+                window[done + i] += sums[i];
+    }
+}
+
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const openrknn_convolution *step = c->step;
@@ -47,14 +74,17 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
 
     for (int32_t s = from; s < to && has_window; s++) {
         segment_place(c, s, &row, &first, &pixels);
+        if (c->by_pixel) {
+            add_rows(c, row, first, pixels, window[s - from]);
+            continue;
+        }
         window_task task = {
-            .input = c->input + row * c->out_row_step + (int64_t)first * c->pixel_step,
+            .input = segment_input(c, row, first),
             .offsets = c->offsets,
             .taps = c->taps,
             .is_picture = is_picture,
             .pixels = pixels,
             .pixel_step = c->pixel_step,
-            .ones = c->weights + c->blocks * c->block_bytes,
             .full_taps = c->taps - c->taps / c->atoms,
             .last_lanes = is_picture ? PICTURE_CHANNELS : step->channels - (c->atoms - 1) * ATOM,
             .window = window[s - from],
@@ -65,12 +95,13 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
         for (int32_t s = from; s < to; s++) {
             segment_place(c, s, &row, &first, &pixels);
             segment_task task = {
-                .input = c->input + row * c->out_row_step + (int64_t)first * c->pixel_step,
+                .input = segment_input(c, row, first),
                 .offsets = c->offsets,
                 .taps = c->taps,
                 .is_picture = is_picture,
                 .pixels = pixels,
                 .pixel_step = c->pixel_step,
+                .tile_step = c->has_row_tiles ? c->out_row_step : ATOM * (int64_t)c->pixel_step,
                 .atoms = at_most(at_most(most_atoms, (last_block - block) * block_atoms), c->out_atoms - block * block_atoms),
                 .weights = c->weights + block * c->block_bytes,
                 .window = has_window ? window[s - from] : NULL,
@@ -144,16 +175,64 @@ static int32_t has_factors(const convolution *c)
     return any != 0;
 }
 
-/* By pixel: one run through all rows, if it has fewer tiles than the rows by themselves. */
+/*
+ * By pixel: one run through all rows, if it has fewer tiles than the rows by themselves. Rows of one tile are a run of
+ * tiles: two of them share what is loaded of the weights.
+ */
 static void plan_runs(convolution *c)
 {
     const int32_t all = (c->out_rows - 1) * c->columns + c->out_columns;
-    if (c->step->stride_x > 1 || c->step->stride_y > 1 || c->out_rows == 1 || c->columns < c->out_columns ||
-        divide_up(all, ATOM) > c->out_rows * divide_up(c->out_columns, ATOM))
+    const int32_t is_run = c->step->stride_x == 1 && c->step->stride_y == 1 && c->columns >= c->out_columns &&
+                           divide_up(all, ATOM) <= c->out_rows * divide_up(c->out_columns, ATOM);
+    c->has_row_tiles = !is_run && c->out_columns <= ATOM;
+    if (c->out_rows == 1 || (!is_run && !c->has_row_tiles)) {
+        c->has_row_tiles = 0;
         return;
-    c->run_columns = c->columns;
-    c->out_columns = all;
+    }
+    c->run_columns = is_run ? c->columns : ATOM;
+    c->out_columns = is_run ? all : (c->out_rows - 1) * ATOM + c->out_columns;
     c->out_rows = 1;
+}
+
+/* By pixel: sums of what the columns of a kernel see, of some rows. */
+static void row_sums_unit(void *job, int32_t chunk)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    const int32_t from = (int32_t)((int64_t)chunk * c->rows / c->chunks), to = (int32_t)((int64_t)(chunk + 1) * c->rows / c->chunks);
+    const row_sums_task task = {
+        .input = c->copy + from * c->row_bytes,
+        .rows = to - from,
+        .columns = c->columns,
+        .pixel_bytes = c->element,
+        .is_picture = step->picture != 0,
+        .ones = c->weights + c->blocks * c->block_bytes,
+        .width = step->kernel_width,
+        .step = step->stride_x,
+        .distance = step->dilation_x,
+        .pixels = c->pixel_sums + (int64_t)from * c->columns,
+        .sums = c->row_sums + (int64_t)from * c->row_columns,
+        .row_sums = c->row_columns,
+        .count = step->out_width,
+    };
+    if (c->kernels->begin)
+        c->kernels->begin();
+    c->kernels->row_sums(&task);
+    if (c->kernels->end)
+        c->kernels->end();
+}
+
+static int add_up_rows(convolution *c)
+{
+    const int64_t pixels = (int64_t)c->rows * c->columns, work = 3 * pixels;
+    c->row_columns = c->run_columns && !c->has_row_tiles ? c->columns : c->step->out_width;
+    c->pixel_sums = scratch(SCRATCH_ROW_SUMS, (pixels + (int64_t)c->rows * c->row_columns) * (int64_t)sizeof(int32_t));
+    if (!c->pixel_sums)
+        return -1;
+    c->row_sums = c->pixel_sums + pixels;
+    c->chunks = at_most(c->rows, useful_threads(work));
+    run_units(c->chunks, work, row_sums_unit, c);
+    return 0;
 }
 
 /* From what a pixel sees to each piece of 64 bytes. */
@@ -221,6 +300,8 @@ static int run_direct(convolution *c)
             run_units(c->rows, c->rows * c->row_bytes, copy_unit, c);
         else
             copy_all(c, planes);
+        if (c->by_pixel && c->has_window && add_up_rows(c))
+            return -1;
     }
     divide_work(c);
     run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);

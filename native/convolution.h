@@ -30,7 +30,11 @@ typedef struct {
     int32_t out_rows;
     int32_t out_columns;
     int32_t run_columns; /* rows are computed in one run, with so many columns; those behind the last real one are none */
+    int32_t has_row_tiles; /* the run has 16 columns, and each 16 of it are a row: rows are short, and not side by side */
     int32_t has_window;
+    int32_t *pixel_sums; /* by pixel: of all channels, [row][column]; */
+    int32_t *row_sums;   /* and of a row of the kernel, [row][row_columns] */
+    int32_t row_columns;
 
     const int32_t *factors;
     const int32_t *addends; /* of the chain; NULL without one */
@@ -116,6 +120,12 @@ static inline int32_t out_atoms(const openrknn_convolution *step)
 static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
 {
     return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
+}
+
+/* By pixel: the weights of a channel that adds up the others of a pixel. */
+static inline int64_t ones_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return step->picture ? 0 : kernels->block_bytes((int32_t)round_up(input_atoms(step), PIECE / ATOM), 0);
 }
 
 /* The columns of a kernel in runs; the number of runs. */

@@ -35,6 +35,19 @@ static inline void put_picture(const convolution *c, uint8_t *target, uint32_t p
         memcpy(target, &pixel, PICTURE_CHANNELS);
 }
 
+/* Three channels as they are. Four bytes are read at once, but not of the last pixel: memory may end there. */
+static void put_same(uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    for (int32_t i = 0; i < count - 1; i++, source += stride, target += PICTURE_CHANNELS) {
+        memcpy(target, source, PICTURE_CHANNELS);
+        target[3] = 0;
+    }
+    if (count > 0) {
+        memcpy(target, source, 3);
+        target[3] = 0;
+    }
+}
+
 /* The usual picture, three converted channels: nothing is decided in the loop. */
 static void put_three(const openrknn_convolution *step, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
 {
@@ -81,6 +94,8 @@ static void copy_picture_row(const convolution *c, int32_t row)
             put_picture(c, target + i * c->element, pad);
         if (step->picture == 3 && step->channels == 3 && step->converter && c->kernels->input_bytes == 1)
             put_three(step, target + first * c->element, at, end - first, stride);
+        else if (step->picture == 3 && step->channels == 3 && c->kernels->input_bytes == 1)
+            put_same(target + first * c->element, at, end - first, stride);
         else
             for (int32_t i = first; i < end; i++, at += stride)
                 put_picture(c, target + i * c->element, picture_pixel(step, at));
@@ -205,6 +220,32 @@ static void copy_atom_row(const convolution *c, int32_t atom, int32_t row)
     }
 }
 
+/* By pixel, without a change: all atoms of a pixel are written one after the other, so that no cache line is met twice. */
+static void copy_pixel_row(const convolution *c, int32_t row)
+{
+    enum { AT_ONCE = 4 };
+    const openrknn_convolution *step = c->step;
+    int32_t from = source_place(row, step->pad_top, step->spread_y, step->height), first = c->columns, end = c->columns;
+    uint8_t *target = c->copy + row * c->row_bytes;
+
+    if (from >= 0)
+        data_columns(c, 0, &first, &end);
+    for (int32_t atom = 0; atom < c->copied_atoms; atom++) {
+        pad_atoms(c, target + atom * ATOM, first);
+        pad_atoms(c, target + atom * ATOM + (int64_t)end * c->element, c->columns - end);
+    }
+    const uint8_t *source = step->source + from * step->line + ((int64_t)first - step->pad_left) * ATOM;
+    target += (int64_t)first * c->element;
+    for (int32_t atom = 0; atom < c->copied_atoms; atom += AT_ONCE, source += AT_ONCE * step->surface, target += AT_ONCE * ATOM)
+        if (atom + AT_ONCE <= c->copied_atoms)
+            for (int32_t i = 0; i < end - first; i++)
+                for (int32_t j = 0; j < AT_ONCE; j++)
+                    memcpy(target + (int64_t)i * c->element + j * ATOM, source + i * ATOM + j * step->surface, ATOM);
+        else
+            for (int32_t j = 0; j < c->copied_atoms - atom; j++)
+                copy_atoms(c, target + j * ATOM, source + j * step->surface, end - first, ATOM);
+}
+
 static void pad_doubles(double *target, int32_t pixels, int32_t count, double pad)
 {
     for (int32_t i = 0; i < pixels * FLOAT_CHANNELS; i++)
@@ -290,6 +331,11 @@ static void copy_chunk(void *job, int32_t chunk)
     const convolution *c = job;
     int32_t from = (int32_t)((int64_t)chunk * c->rows / c->chunks);
     int32_t to = (int32_t)((int64_t)(chunk + 1) * c->rows / c->chunks);
+    if (c->by_pixel && c->step->spread_x == 1 && !c->step->dpu.halves && !c->step->converter) {
+        for (int32_t row = from; row < to; row++)
+            copy_pixel_row(c, row);
+        return;
+    }
     for (int32_t atom = 0; atom < c->copied_atoms; atom++)
         copy_rows(c, atom, from, to);
 }

@@ -11,9 +11,8 @@ int64_t openrknn_packed_bytes(const openrknn_convolution *step)
     int32_t atoms = divide_up(out_atoms(step), kernels->block);
     if (step->depthwise)
         return out_atoms(step) * depthwise_bytes(step, kernels) + SLACK;
-    if (kernels->by_pixel)
-        atoms++; /* of ones */
-    return factor_bytes(step, kernels) + atoms * kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0) + SLACK;
+    return factor_bytes(step, kernels) + atoms * kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0) +
+           (kernels->by_pixel ? ones_bytes(step, kernels) : 0) + SLACK;
 }
 
 /* Where the weight of kernel o, channel i is, in elements, in the NPU's order; npu/blocks/cna.py, _direct. */
@@ -28,15 +27,15 @@ static int64_t direct_place(const openrknn_convolution *step, int32_t o, int32_t
     return at;
 }
 
-/* A channel that adds up all inputs that count. */
+/* A channel that adds up all channels of one pixel. Pictures do without. */
 static void pack_ones(const openrknn_convolution *step, const kernel_set *kernels, uint8_t *block)
 {
-    const int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step);
-    for (int32_t tap = 0; tap < tap_count(step); tap++) {
+    memset(block, 0, (size_t)ones_bytes(step, kernels));
+    for (int32_t atom = 0; atom < input_atoms(step) && !step->picture; atom++) {
         int16_t weights[ATOM * ATOM] = {0};
-        for (int32_t i = 0; i < lanes; i++)
-            weights[i] = tap / window * lanes + i < step->channels;
-        kernels->store(block, kernel_tap(step, kernels, tap), step->picture != 0, weights);
+        for (int32_t i = 0; i < ATOM; i++)
+            weights[i] = atom * ATOM + i < step->channels;
+        kernels->store(block, atom, 0, weights);
     }
 }
 
@@ -49,7 +48,7 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
     int64_t block_bytes = kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0);
 
     if (kernels->by_pixel)
-        memset(blocks, 0, (size_t)((divide_up(atoms, kernels->block) + 1) * block_bytes));
+        memset(blocks, 0, (size_t)(divide_up(atoms, kernels->block) * block_bytes));
     for (int32_t o = 0; o < (int32_t)round_up(atoms, kernels->block) * ATOM; o++)
         factors[o] = o < step->dpu.channels ? step->corrections[o] - kernels->weight_offset : 0;
     for (int32_t block = 0; block < divide_up(atoms, kernels->block); block++)

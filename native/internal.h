@@ -52,6 +52,7 @@ typedef struct {
     int32_t is_picture; /* each tap is 4 channels wide instead of an atom */
     int32_t pixels;     /* at most SEGMENT */
     int32_t pixel_step; /* bytes from pixel to pixel */
+    int64_t tile_step;  /* by_pixel: bytes from 16 pixels to the next 16 */
     int32_t atoms;      /* of 16 output channels, at most those of the blocks at once */
     const uint8_t *weights; /* of the block */
     /* A sum begins as factor[o] * window[pixel] + addend[o]; any of them may be NULL. */
@@ -98,9 +99,21 @@ typedef struct {
     int32_t pixel_step;
     int32_t full_taps;  /* taps before those of the last atom of channels */
     int32_t last_lanes; /* channels of the last atom that count */
-    const uint8_t *ones; /* by_pixel: the weights of a channel that adds everything up */
     int32_t *window;
 } window_task;
+
+/* by_pixel: sums of what a row of the kernel sees, for some rows of the input. */
+typedef struct {
+    const uint8_t *input;
+    int32_t rows, columns;
+    int32_t pixel_bytes;
+    int32_t is_picture;
+    const uint8_t *ones; /* the weights of a channel that adds up the channels of a pixel */
+    int32_t width, step, distance; /* of the kernel; from sum to sum, and from column to column of the kernel */
+    int32_t *pixels; /* [rows][columns]: sums of the channels */
+    int32_t *sums;   /* [rows][row_sums] */
+    int32_t row_sums, count; /* of a row, and those that are computed */
+} row_sums_task;
 
 /* Kernel columns that see neighbouring columns of the input: columns first, first + step, ... */
 typedef struct {
@@ -201,8 +214,9 @@ typedef struct kernel_set {
     /* weights[o][i] of one tap into the block; o < block * 16, i < 16 (pictures: 4); correction included if folds */
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
     void (*segment)(const segment_task *task);
-    void (*window)(const window_task *task);
-    void (*begin)(void); /* before and after calls of these two; may be NULL */
+    void (*window)(const window_task *task);     /* not by_pixel, */
+    void (*row_sums)(const row_sums_task *task); /* but this */
+    void (*begin)(void); /* before and after calls of these; may be NULL */
     void (*end)(void);
 
     /* int8 depthwise convolution: one strip of weights[tap][16] */
@@ -244,7 +258,7 @@ typedef struct {
     int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
     void (*segment)(const segment_task *task);
-    void (*window)(const window_task *task);
+    void (*row_sums)(const row_sums_task *task);
     void (*begin)(void);
     void (*end)(void);
     void (*product)(const product_task *task);
@@ -297,7 +311,7 @@ static inline int64_t dpu_work(const openrknn_dpu *dpu, int64_t atoms)
 }
 
 /* Memory of the calling thread that lives until its next call with the same number; NULL if there is none. */
-enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_FEATURES, SCRATCH_WEIGHTS, SCRATCH_COUNT };
+enum { SCRATCH_INPUT, SCRATCH_OFFSETS, SCRATCH_FEATURES, SCRATCH_WEIGHTS, SCRATCH_ROW_SUMS, SCRATCH_COUNT };
 void *scratch(int32_t which, int64_t bytes);
 
 /* ---------------------------------------------------------------------------------------------- steps */

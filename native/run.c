@@ -36,7 +36,8 @@ static kernel_set with_tiles(const kernel_set *rest, const tile_kernels *own, co
     set.block_bytes = own->block_bytes;
     set.store = own->store;
     set.segment = own->segment;
-    set.window = own->window;
+    set.window = NULL;
+    set.row_sums = own->row_sums;
     set.begin = own->begin;
     set.end = own->end;
     set.product = own->product;
