@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openrknn.fakekernel.space import PAGE, AddressSpace, pages
+from openrknn.fakekernel.space import PAGE, SPACE_END, AddressSpace, counted_from, on_bus, pages
 
 END = 1 << 20
 
@@ -61,3 +61,15 @@ def test_no_overlap_and_nothing_is_lost(highest_first: bool, steps: list[tuple[i
 
 def test_whole_pages() -> None:
     assert [pages(size) for size in (0, 1, PAGE, PAGE + 1)] == [0, PAGE, PAGE, 2 * PAGE]
+
+
+def test_what_lies_below_a_base_comes_after_all_the_others() -> None:
+    """Sums of addresses wrap around: an output below the image of an RV1106 is reached from it."""
+    base = 0x8000
+    assert counted_from(base, base, PAGE) == 0
+    assert counted_from(base, base + PAGE, PAGE) == PAGE
+    assert counted_from(base, base - PAGE, PAGE) == SPACE_END - PAGE
+    assert counted_from(base, base - PAGE, 2 * PAGE) == -PAGE  # the base is inside
+    assert counted_from(0, PAGE) == PAGE
+    for address in (base, base + PAGE, base - PAGE, 0):
+        assert on_bus(base, counted_from(base, address)) == address

@@ -17,7 +17,7 @@
  * after each: a crash of the library leaves what came before. Exit code 0 if all calls were made, whatever
  * they returned; 2 for a wrong command line or an unreadable file.
  *
- * The declarations are our own, for the 64-bit interface of runtime 1.5.2.
+ * The declarations are our own, for the interface of runtime 1.5.2, which has not changed up to 2.3.2.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TYPE_FLOAT32 = 0, TYPE_COUNT = 10 };
+enum { TYPE_FLOAT32 = 0, TYPE_COUNT = 10, LAYOUT_NHWC = 1 };
 enum { MAX_TENSORS = 64, MAX_DIMS = 16, MAX_NAME = 256, MAX_SHAPES = 512 };
 enum {
     QUERY_COUNTS = 0, QUERY_INPUT = 1, QUERY_OUTPUT = 2, QUERY_VERSION = 5, QUERY_MEMORY = 6, QUERY_CUSTOM_STRING = 7,
@@ -307,6 +307,16 @@ static struct tensor_memory *bind(const struct session *session, struct attribut
     return memory;
 }
 
+/* Rows of pictures may be longer in the device's memory. */
+static void copy_rows(const struct tensor_memory *memory, const struct attribute *attribute, const struct input *input) {
+    const uint32_t *dims = attribute->dims;
+    uint32_t rows = 1, row = input->size, stride = row;
+    if (attribute->layout == LAYOUT_NHWC && attribute->rank == 4 && attribute->width_stride > dims[2])
+        rows = dims[0] * dims[1], row = input->size / rows, stride = row / dims[2] * attribute->width_stride;
+    for (uint32_t number = 0; number < rows && (uint64_t)number * stride + row <= memory->size; number++)
+        memcpy((char *)memory->bytes + (size_t)number * stride, (char *)input->bytes + (size_t)number * row, row);
+}
+
 static void bind_all(struct session *session, const struct options *options) {
     for (uint32_t index = 0; index < session->counts.inputs; index++) {
         struct attribute *attribute = &session->native_inputs[index];
@@ -318,8 +328,7 @@ static void bind_all(struct session *session, const struct options *options) {
             attribute->pass_through = input.pass_through;
         }
         struct tensor_memory *memory = bind(session, attribute, "input");
-        if (memory && input.bytes)
-            memcpy(memory->bytes, input.bytes, input.size < memory->size ? input.size : memory->size);
+        if (memory && input.bytes) copy_rows(memory, attribute, &input);
     }
     for (uint32_t index = 0; index < session->counts.outputs; index++)
         session->output_memory[index] = bind(session, &session->native_outputs[index], "output");

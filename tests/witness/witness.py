@@ -312,6 +312,16 @@ def find_compiler() -> str:
     return path
 
 
+def find_cross_compiler(machine: str) -> str:
+    """The compiler for programs of a machine that is not this one."""
+    triplet = {"armhf": "arm-linux-gnueabihf"}.get(machine, f"{machine}-linux-gnu")
+    path = shutil.which(f"{triplet}-gcc")
+    if not path:
+        packages = f"gcc-{triplet} libc6-dev-{machine}-cross"
+        raise WitnessMissingError(f"{triplet}-gcc is not here (Debian: apt install {packages})")
+    return path
+
+
 def _compile_helpers(cache: Path) -> tuple[Path, Path]:
     compiler = find_compiler()
     return (

@@ -23,6 +23,7 @@ from openrknn.board.vfio_user import CONFIG_REGION
 from openrknn.chips import Chip
 from openrknn.fakekernel.faults import FaultKind, Faults
 from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.space import on_bus
 
 __all__ = ["BAR_BYTES", "RESET_OFFSET", "NpuCore", "Register", "Shared", "bank_offsets"]
 
@@ -234,7 +235,7 @@ class NpuCore:
             self._is_gone = fault is not None and fault.kind == FaultKind.UNPLUGGED
             self._tasks_done = outcome.tasks
             if outcome.problem == "fault":
-                bank.fault((outcome.address or 0) + base, is_write=outcome.is_write)
+                bank.fault(on_bus(base, outcome.address or 0), is_write=outcome.is_write)
             self._raw |= outcome.status.get(self._number, 0)
             self._signal()
         if outcome.problem:

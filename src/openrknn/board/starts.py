@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from openrknn.fakekernel.execution import ExecutionSpace, run_lists
 from openrknn.fakekernel.faults import Fault, FaultKind
 from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.space import counted_from
 from openrknn.fakekernel.tasks import COUNTER, started_at
 
 __all__ = ["Start", "outcome_of"]
@@ -45,7 +46,7 @@ def outcome_of(start: Start, fault: Fault | None) -> Outcome:
     if fault.kind == FaultKind.MISSING_INTERRUPT:
         return _run(start)._replace(status={}, error=said, problem="stuck")
     if fault.kind == FaultKind.PAGE_FAULT:
-        address = (start.address if fault.address is None else fault.address) - start.base
+        address = counted_from(start.base, start.address if fault.address is None else fault.address)
         return Outcome(error=said, problem="fault", address=address, is_write=fault.is_write)
     ended = _run(start, executes=False).status.get(start.core, 0) if fault.ends else 0
     return Outcome({start.core: fault.status | ended}, error=said, problem="dma" if fault.status else "stuck")

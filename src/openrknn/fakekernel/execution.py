@@ -12,6 +12,7 @@ from openrknn.errors import AccessError, ExecutionError, RknnError
 from openrknn.fakekernel.outcome import Outcome
 from openrknn.fakekernel.programs import Entry, Programs
 from openrknn.fakekernel.shared_memory import SharedMemory
+from openrknn.fakekernel.space import counted_from
 from openrknn.fakekernel.states import CoreStates
 from openrknn.fakekernel.tasks import read_chain
 from openrknn.npu import Buffer
@@ -46,13 +47,13 @@ class ExecutionSpace:
                 del self._based[next(iter(self._based))]
             space = self._based[base] = ExecutionSpace(self.chip, self._states, strict=self.strict, base=base)
             for serial, buffer in self.buffers.items():
-                space.add(serial, replace(buffer, address=buffer.address - base))
+                space.add(serial, _moved(buffer, base))
         return self._based[base]
 
     def add(self, serial: int, buffer: Buffer) -> None:
         self.buffers[serial] = self.memory.add(buffer)
         for base, space in self._based.items():
-            space.add(serial, replace(buffer, address=buffer.address - base))
+            space.add(serial, _moved(buffer, base))
 
     def remove(self, serial: int) -> None:
         buffer = self.buffers.pop(serial, None)
@@ -62,6 +63,10 @@ class ExecutionSpace:
         self.programs.forget(buffer)
         for space in self._based.values():
             space.remove(serial)
+
+
+def _moved(buffer: Buffer, base: int) -> Buffer:
+    return replace(buffer, address=counted_from(base, buffer.address, buffer.data.nbytes))
 
 
 def run_lists(space: ExecutionSpace, kind: str, lists: Lists, *, executes: bool = True) -> Outcome:

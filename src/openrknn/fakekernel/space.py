@@ -10,15 +10,30 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 
-__all__ = ["PAGE", "AddressSpace", "pages"]
+__all__ = ["PAGE", "SPACE_END", "AddressSpace", "counted_from", "on_bus", "pages"]
 
 PAGE = 4096
 _LARGEST_ALIGNMENT = 0x10000
+SPACE_END = 1 << 32
+"""The NPU's addresses have 32 bits, and sums of them wrap around."""
 
 
 def pages(size: int) -> int:
     """`size` rounded up to whole pages."""
     return -(-size // PAGE) * PAGE
+
+
+def counted_from(base: int, address: int, size: int = 0) -> int:
+    """What commands call an address if they count from a base; what lies below it comes after all the others.
+
+    Memory with the base inside starts below 0: commands reach the rest of it.
+    """
+    return address - base + (SPACE_END if address + size <= base and address != base else 0)
+
+
+def on_bus(base: int, address: int) -> int:
+    """The address that the NPU puts on the bus for one in commands."""
+    return (address + base) % SPACE_END
 
 
 class AddressSpace:

@@ -17,8 +17,6 @@ from openrknn.fakekernel.outcome import Outcome
 
 __all__ = ["System"]
 
-_SPACE_END = 1 << 32
-
 
 @dataclass(eq=False)
 class System:
@@ -46,11 +44,11 @@ class System:
 
     def new_space(self, *, start: int = 0, highest_first: bool) -> Space:
         """An address space of 32 bits."""
-        from openrknn.fakekernel.space import AddressSpace
+        from openrknn.fakekernel.space import SPACE_END, AddressSpace
 
         with self._lock:
             self._last_space += 1
-            space = Space(self._last_space, AddressSpace(start, _SPACE_END, highest_first=highest_first))
+            space = Space(self._last_space, AddressSpace(start, SPACE_END, highest_first=highest_first))
             self._spaces[space.number] = space
             return space
 

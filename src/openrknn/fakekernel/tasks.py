@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from openrknn.chips import Chip
 from openrknn.fakekernel.shared_memory import SharedMemory
+from openrknn.fakekernel.space import counted_from
 from openrknn.isa.words import AMOUNTS, BASE, TAIL_WORDS, WORD_BYTES, Target, fetched_commands, parts_of, target_of
 from openrknn.npu import TaskRef
 from openrknn.uapi import rknpu, rocket
@@ -65,7 +66,7 @@ def started_at(address: int, amounts: int, count: int) -> bytes:
 def _started(memory: SharedMemory, chip: Chip, raw: bytes, base: int) -> Chain:
     """`count` tasks: each leads to the next, as it does for rknpu; rocket has the PC run one."""
     address, amounts, count = _REGISTERS.unpack(raw)
-    tasks = [TaskRef(0, address - base, fetched_commands(amounts, chip), 0)]
+    tasks = [TaskRef(0, counted_from(base, address), fetched_commands(amounts, chip), 0)]
     while len(tasks) < count:
         link = _link(memory, chip, tasks[-1])
         if link is None:
@@ -92,7 +93,8 @@ def _rknpu(memory: SharedMemory, chip: Chip, first: int, raw: bytes, base: int) 
     for offset in range(0, len(raw), rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, offset)
         number, operator = first + len(tasks), task["op_idx"]
-        reference = TaskRef(number, task["regcmd_addr"] - base, task["regcfg_amount"], operator)
+        address = counted_from(base, task["regcmd_addr"])
+        reference = TaskRef(number, address, task["regcfg_amount"], operator)
         if tasks:
             link = _link(memory, chip, tasks[-1])
             if link is None:

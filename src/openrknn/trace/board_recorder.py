@@ -13,6 +13,7 @@ from openrknn.board.run import Watcher
 from openrknn.board.starts import Start
 from openrknn.errors import RknnError
 from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.space import counted_from
 from openrknn.fakekernel.tasks import COUNTER, read_chain
 from openrknn.isa.words import TAIL_WORDS, fetched_commands
 from openrknn.npu import TaskRef
@@ -65,4 +66,4 @@ def _tasks(start: Start) -> tuple[TaskRef, ...]:
     try:
         return read_chain(space.memory, space.chip, COUNTER, 0, start.registers, base=start.base).tasks
     except RknnError:
-        return (TaskRef(0, start.address - start.base, fetched_commands(start.amounts, space.chip), 0),)
+        return (TaskRef(0, counted_from(start.base, start.address), fetched_commands(start.amounts, space.chip), 0),)

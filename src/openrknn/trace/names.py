@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.container.model import Model
 from openrknn.container.parts import Graph
+from openrknn.fakekernel.space import on_bus
 from openrknn.isa.words import value_of
 from openrknn.trace.replay import LoadedJob, task_references
 
@@ -70,8 +71,8 @@ def names_from_model(model: Model, job: LoadedJob) -> Names:
             continue
         sizes = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
         for name, address in _located(graph, job, commands):
-            names.add(address + job.submit.base, sizes.get(name, 0), name)
-        names.add(commands + job.submit.base, graph.commands.nbytes, "commands")
+            names.add(on_bus(job.submit.base, address), sizes.get(name, 0), name)
+        names.add(on_bus(job.submit.base, commands), graph.commands.nbytes, "commands")
     return names
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from openrknn.chips import chip_named
+from openrknn.fakekernel.space import counted_from
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, Memory, Program, TaskRef
 from openrknn.npu.task import Chained, Convolution, Flying, Pooling, Step
@@ -71,7 +72,7 @@ class Replayer:
             self._memory.remove(buffer)
         arrays = {}
         # Where the tasks of the job see them.
-        based = tuple(replace(state, address=state.address - submit.base) for state in submit.buffers)
+        based = tuple(replace(state, address=_address(submit, state)) for state in submit.buffers)
         for state in based:
             recorded = np.frombuffer(self._trace.contents(state), np.uint8)
             arrays[state.serial] = before.get(state.serial, recorded).copy()
@@ -110,7 +111,7 @@ class Replayer:
             wrong = np.nonzero(recorded != replayed)[0] if recorded.size == replayed.size else np.array([0])
             if wrong.size:
                 first = int(wrong[0])
-                step, register, element = _writer(job.program.steps, state.address - job.submit.base + first)
+                step, register, element = _writer(job.program.steps, _address(job.submit, state) + first)
                 yield Difference(
                     serial=state.serial,
                     role=job.roles[state.serial],
@@ -122,6 +123,11 @@ class Replayer:
                     register=register,
                     element=element,
                 )
+
+
+def _address(submit: SubmitRecord, state: BufferState) -> int:
+    """Where the commands of a job see a buffer."""
+    return counted_from(submit.base, state.address, state.size)
 
 
 def _followers(trace: Trace) -> Iterator[int]:
@@ -152,7 +158,8 @@ def task_references(submit: SubmitRecord, core: int) -> Iterator[TaskRef]:
         return
     for number in range(len(raw) // rknpu.TASK.size):
         task = rknpu.TASK.unpack(raw, number * rknpu.TASK.size)
-        yield TaskRef(first + number, task["regcmd_addr"] - submit.base, task["regcfg_amount"], task["op_idx"])
+        address = counted_from(submit.base, task["regcmd_addr"])
+        yield TaskRef(first + number, address, task["regcfg_amount"], task["op_idx"])
 
 
 def _task_buffer(submit: SubmitRecord, arrays: dict[int, np.ndarray]) -> int | None:

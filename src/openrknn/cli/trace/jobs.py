@@ -91,6 +91,7 @@ def tasks(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     """What each task does with memory: the path of the data through the network."""
     from rich.table import Table
 
+    from openrknn.fakekernel.space import on_bus
     from openrknn.trace.roles import reads_of
 
     rows = []
@@ -98,8 +99,8 @@ def tasks(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
         names = _names(arguments, job)
         table = Table("task", "what", "reads", "writes", box=None, header_style="bold", title=f"job {number}")
         for step in job.program.steps:
-            reads = [_place(job, names, address + job.submit.base) for _, address in reads_of(step)]
-            writes = [_place(job, names, address + job.submit.base) for address, _ in step.writes()]
+            reads = [_place(job, names, on_bus(job.submit.base, address)) for _, address in reads_of(step)]
+            writes = [_place(job, names, on_bus(job.submit.base, address)) for address, _ in step.writes()]
             table.add_row(str(step.task), step.kind, "\n".join(reads), "\n".join(writes))
             rows.append({"job": number, "task": step.task, "kind": step.kind, "reads": reads, "writes": writes})
         output.show(table)
@@ -118,6 +119,7 @@ def _place(job: LoadedJob, names: Names, address: int) -> str:
 def regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
     """The commands of the tasks, decoded."""
     from openrknn import isa
+    from openrknn.fakekernel.space import on_bus
     from openrknn.trace.replay import task_references
 
     registers = isa.map_for(trace.chip)
@@ -128,9 +130,9 @@ def regs(trace: Trace, arguments: argparse.Namespace, output: Output) -> int:
                 size = (task.amount + isa.TAIL_WORDS) * isa.WORD_BYTES
                 words = job.memory.view(task.address, size, "commands").view("<u8").tolist()
                 place = f"job {number}, core {core}, task {task.number}"
-                output.line(f"# {place}, operator {task.operator}, at {task.address + job.submit.base:#x}")
+                output.line(f"# {place}, operator {task.operator}, at {on_bus(job.submit.base, task.address):#x}")
                 for index, (word, one) in enumerate(zip(words, isa.disassemble(words, registers), strict=True)):
-                    text, address = isa.format_instruction(one), task.address + 8 * index + job.submit.base
+                    text, address = isa.format_instruction(one), on_bus(job.submit.base, task.address + 8 * index)
                     row = {"job": number, "core": core, "task": task.number, "text": text}
                     listing.append({**row, "address": address, "word": f"{word:#018x}", **_parts(word)})
                     output.line((_raw(address, word) if arguments.raw else "") + text)

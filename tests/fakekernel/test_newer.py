@@ -1,0 +1,135 @@
+"""Newer runtimes of the vendor (32-bit Arm) on the emulated device: the bytes that our Session gives.
+
+As tests/fakekernel/test_vendor.py does with runtime 1.5.2, for the chips that this does not know too. The runtimes are
+not to be had as packages; `tools/setup-witness FOLDER` takes them from a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openrknn.fakekernel.device import Device
+from openrknn.vendor.matmul.matrices import stored
+from openrknn.vendor.tables.enums import MatmulType
+from tests.capi.products import exact, numbers
+from tests.fakekernel.newer import both_of_mini, multiply, witness_of
+from tests.fakekernel.test_preload import need_emulator
+from tests.fakekernel.test_vendor import goldens
+from tests.fakekernel.vendor import both
+from tests.witness import runtimes
+from tests.witness.runtimes import Runtime, recognise
+from tests.witness.witness import WitnessMissingError
+
+RK = [("2.0.0b8", chip) for chip in ("rk3588", "rk3576", "rk3566")] + [("1.6.0", "rk3588"), ("1.6.0", "rk3566")]
+MINI = ("rv1106", "rv1103", "rv1106b", "rv1103b")
+DIFFERENT = {"cpu_sin_rk3588_i8": "the vendor's sine of the CPU cuts off where ours and the simulator's rounds"}
+REFUSED = {
+    ("2.0.0b8", "layer_norm_rk3588_fp"): "the runtime says: Verify ModelBuffer failed",
+    ("2.0.0b8", "deconv3_rk3588_i8"): "the runtime crashes",
+    ("2.3.2", "matmul_rv1106b_i8"): "the runtime crashes in rknn_set_io_mem",
+}
+"""Files that a runtime does not take."""
+
+
+@pytest.fixture(scope="module")
+def devices() -> Iterator[dict[str, Device]]:
+    made: dict[str, Device] = {}
+    yield made
+    for device in made.values():
+        device.stop()
+
+
+def device_of(devices: dict[str, Device], chip: str) -> Device:
+    if chip not in devices:
+        devices[chip] = Device(chip)
+        devices[chip].start()
+    return devices[chip]
+
+
+def need(name: str, version: str) -> None:
+    try:
+        runtimes.find(name, version)
+        runtimes.driver("driver")
+    except WitnessMissingError as missing:
+        pytest.skip(f"no vendor witness: {missing}")
+    need_emulator(runtimes.MACHINE)
+
+
+def cases() -> Iterator[tuple[str, str, Path]]:
+    for version, chip in RK:
+        for path in goldens(chip):
+            yield version, chip, path
+
+
+@pytest.mark.witness
+@pytest.mark.parametrize(("version", "chip", "path"), [*cases()], ids=lambda value: getattr(value, "stem", value))
+def test_goldens(devices: dict[str, Device], version: str, chip: str, path: Path) -> None:
+    need("rknnrt", version)
+    if (version, path.stem) in REFUSED:
+        pytest.skip(REFUSED[version, path.stem])
+    for name, ours, theirs in both(device_of(devices, chip), witness_of(version), path):
+        if path.stem in DIFFERENT:
+            assert ours != theirs, f"{name}: an exception that is none any more: {DIFFERENT[path.stem]}"
+        else:
+            assert ours == theirs, name
+
+
+@pytest.mark.witness
+@pytest.mark.parametrize(
+    ("chip", "path"), [(chip, path) for chip in MINI for path in goldens(chip)],
+    ids=lambda value: getattr(value, "stem", value),
+)  # fmt: skip
+def test_mini_files(devices: dict[str, Device], chip: str, path: Path) -> None:
+    need("rknnmrt", "2.3.2")
+    if ("2.3.2", path.stem) in REFUSED:
+        pytest.skip(REFUSED["2.3.2", path.stem])
+    for name, ours, theirs in both_of_mini(device_of(devices, chip), "2.3.2", path):
+        assert np.array_equal(ours, theirs), name
+
+
+@pytest.mark.witness
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
+@pytest.mark.parametrize("kind", [MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32, MatmulType.INT8_MM_INT8_TO_INT32])
+def test_products(devices: dict[str, Device], chip: str, kind: MatmulType) -> None:
+    need("rknnrt", "2.0.0b8")
+    a, b = numbers(kind.types[0], (4, 64)), numbers(kind.types[1], (64, 64))
+    operands = stored(a, kind.types[0]).tobytes(), stored(b, kind.types[1]).tobytes()
+    product = multiply(device_of(devices, chip), "2.0.0b8", int(kind), (4, 64, 64), operands)
+    assert product.problem == ""
+    wanted = exact(a, b, kind)
+    got = np.frombuffer(product.result, wanted.dtype).reshape(wanted.shape)
+    assert np.allclose(got, wanted, rtol=1e-5, atol=1e-5) if got.dtype.kind == "f" else np.array_equal(got, wanted)
+
+
+def fake(width: int, machine: int, text: bytes) -> bytes:
+    header = bytearray(64)
+    header[:6] = b"\x7fELF" + bytes((width, 1))
+    header[18] = machine
+    return bytes(header) + text
+
+
+def test_runtimes_are_recognised_by_what_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = b"\0librknnrt version: 2.0.0b8 (6a4aa00a53@2024-04-28T22:15:09)\0libc.so.6\0"
+    assert recognise(fake(1, 40, said)) == Runtime("rknnrt", "2.0.0b8", "armhf", "glibc")
+    assert recognise(fake(2, 183, said)) == Runtime("rknnrt", "2.0.0b8", "aarch64", "glibc")
+    mini = b"\0librknnmrt version: 2.3.2 (x)\0libc.so.0\0"
+    assert recognise(fake(1, 40, mini)) == Runtime("rknnmrt", "2.3.2", "armhf", "uClibc")
+    assert recognise(b"!<arch>\n" + fake(1, 40, mini)) == Runtime("rknnmrt", "2.3.2", "armhf", "none")
+    assert recognise(fake(1, 40, b"no version")) is None
+    assert recognise(said) is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "whatever").write_bytes(fake(1, 40, said))
+    (given / "other").write_bytes(fake(1, 40, mini))
+    (given / "README").write_text("no runtime")
+    assert [line.rpartition(": ")[2] for line in runtimes.install(given)] == [
+        "not used, only armhf with glibc and archives are", "taken as librknnrt-2.0.0b8-armhf.so",
+    ]  # fmt: skip
+    assert runtimes.find("rknnrt", "2.0.0b8").read_bytes() == (given / "whatever").read_bytes()
+    with pytest.raises(WitnessMissingError, match="run tools/setup-witness FOLDER"):
+        runtimes.find("rknnmrt", "2.3.2")
