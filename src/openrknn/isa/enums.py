@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Precision(IntEnum):
-    """Number formats of CNA, CORE, DPU and the RDMA blocks. [T; all but INT4, INT32 and TF32 also E]"""
+    """Number formats of CNA, CORE, DPU and the RDMA blocks. [T; all but TF32 also E]"""
 
     INT8 = 0
     INT16 = 1
