@@ -17,6 +17,7 @@ from openrknn.board.nodes import add_nodes, bar_address
 from openrknn.board.rocket_cases import rocket_cases
 from openrknn.board.run import Board
 from openrknn.board.setup import set_up
+from openrknn.chips import chip_in
 from openrknn.errors import DeviceError
 from tests.cli.run import run
 
@@ -49,6 +50,14 @@ def test_the_nodes_of_rocket_are_one_per_core() -> None:
     assert [core.properties["iommus"] for core in cores] == [mmu.properties["phandle"] for mmu in mmus]
     assert len({core.properties["interrupts"] for core in cores}) == 3
     assert [core.properties["interrupts"] for core in cores] == [mmu.properties["interrupts"] for mmu in mmus]
+
+
+def test_programs_find_out_which_chip_it_is() -> None:
+    """The vendor's library and `doctor` read it in /proc/device-tree/compatible."""
+    root = Node("", {"compatible": text("linux,dummy-virt")})
+    add_nodes(root, "rocket", 1)
+    assert chip_in(root.properties["compatible"].decode()) == "rk3588"
+    assert root.properties["compatible"].endswith(b"\0linux,dummy-virt\0")
 
 
 def test_the_nodes_of_rknpu_are_one_with_all_cores() -> None:

@@ -51,15 +51,15 @@ def system_mirror() -> str:
 
 
 class Debian:
-    """Packages of one mirror."""
+    """Packages of one mirror, for this machine's architecture or for another one."""
 
-    def __init__(self, folder: Path, mirror: str) -> None:
+    def __init__(self, folder: Path, mirror: str, architecture: str = "") -> None:
         missing = [name for name in _PROGRAMS if shutil.which(name) is None]
         if missing:
             raise DeviceError(f"there is no {missing[0]}; this step needs Debian, Ubuntu or a container of one")
         if not _KEYRING.exists():
             raise DeviceError(f"there is no {_KEYRING}; install the package debian-archive-keyring")
-        self.architecture = _output(["dpkg", "--print-architecture"]).strip()
+        self.architecture = architecture or _output(["dpkg", "--print-architecture"]).strip()
         self._folder = folder.absolute()
         self._packages = self._folder / "packages"
         self._packages.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,8 @@ __all__ = ["DRIVERS", "NEEDED_MODULES", "add_nodes", "bar_address", "slot_of"]
 DRIVERS = ("rocket", "rknpu")
 NEEDED_MODULES = {"rknpu": ("fixed",)}
 """Driver -> modules without which the kernel defers its device: here the one of the regulator."""
+_COMPATIBLE = ("openrknn,virtual-board", "rockchip,rk3588")
+_MODEL = "openrknn virtual board (RK3588)"
 _BARS = 0x3000_0000
 _BAR_STEP = 0x10_0000
 _FIRST_SLOT = 1
@@ -39,7 +41,9 @@ def bar_address(core: int) -> int:
 
 
 def add_nodes(root: Node, driver: str, cores: int) -> None:
-    """Add an NPU with its IOMMUs, resets, clock and regulator."""
+    """Add an NPU with its IOMMUs, resets, clock and regulator. Programs ask the root which chip it is."""
+    root.properties["compatible"] = text(*_COMPATIBLE) + root.properties.get("compatible", b"")
+    root.properties["model"] = text(_MODEL)
     handles = _Handles(root.highest_phandle())
     clock = handles.next()
     root.add(

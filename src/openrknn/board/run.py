@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -112,21 +113,24 @@ class Board:
                 on_start=counted.watcher.started, on_end=counted.add,
             )  # fmt: skip
             started = time.monotonic()
-            with _served(folder, shared, self.cores):
-                done = self._start_qemu(folder, log, stdin, stdout, timeout)
+            with _served(folder, shared, self.cores) as servers:
+                done = self._start_qemu(folder, log, (stdin, stdout), timeout, servers)
             seconds = time.monotonic() - started
             text = log.read_text(errors="replace") if log.exists() else ""
             found = _EXIT.search(text)
+            if servers.error is not None:
+                raise DeviceError(f"the virtual NPU ended: {servers.error}") from servers.error
             if found is None:
                 raise DeviceError(_why(done, text, timeout))
             counts = (counted.jobs, counted.failed, text, counted.problems, faults.not_met())
             return Result(int(found[1]), seconds, *counts), done.stdout or b""
 
     def _start_qemu(
-        self, folder: Path, log: Path, stdin: int | None, stdout: int | None, timeout: float | None
+        self, folder: Path, log: Path, streams: tuple[int | None, int | None], timeout: float | None, servers: _Servers
     ) -> subprocess.CompletedProcess[bytes]:
         command = [
-            *self.qemu.command, *self.machine.options(), "-nodefaults", "-display", "none", "-no-reboot",
+            *_ends_with_this_process(), *self.qemu.command, *self.machine.options(),
+            "-nodefaults", "-display", "none", "-no-reboot",
             "-serial", f"file:{log}", "-chardev", "stdio,id=program,signal=off",
             "-device", "virtio-serial-pci,addr=8", "-device", "virtconsole,chardev=program",
             "-kernel", str(self.files.kernel), "-initrd", str(folder / "initramfs"), "-dtb", str(folder / "board.dtb"),
@@ -134,7 +138,9 @@ class Board:
             *(option for core in range(self.cores) for option in device_option(_socket(folder, core), slot_of(core))),
             *_shared_folder("root", self.root, 12, can_write=False), *_shared_folder("share", self.share, 16),
         ]  # fmt: skip
+        stdin, stdout = streams
         process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE)
+        servers.serve(process)
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -146,6 +152,34 @@ class Board:
             process.wait()
             raise
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _ends_with_this_process() -> tuple[str, ...]:
+    """What starts QEMU so that it is killed with this process: it would wait for ever for an NPU that nobody plays."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "KILL") if setpriv else ()
+
+
+class _Servers:
+    """The threads that play the cores. If one fails, QEMU is ended: the guest would read nothing but ones."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def serve(self, process: subprocess.Popen[bytes]) -> None:
+        """Whom they serve."""
+        with self._lock:
+            self._process = process
+            if self.error is not None:
+                process.kill()
+
+    def fail(self, error: BaseException) -> None:
+        with self._lock:
+            self.error = self.error or error
+            if self._process is not None:
+                self._process.kill()
 
 
 class _Counted:
@@ -167,22 +201,29 @@ class _Counted:
 
 
 @contextlib.contextmanager
-def _served(folder: Path, shared: Shared, cores: int) -> Iterator[None]:
+def _served(folder: Path, shared: Shared, cores: int) -> Iterator[_Servers]:
     """Sockets for the cores, each with a thread that serves it."""
+    servers = _Servers()
     with contextlib.ExitStack() as stack:
         for core in range(cores):
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(str(_socket(folder, core)))
             listener.listen(1)
-            thread = threading.Thread(target=_serve, args=(listener, NpuCore(core, shared)), daemon=True)
+            thread = threading.Thread(target=_serve, args=(listener, NpuCore(core, shared), servers), daemon=True)
             thread.start()
-        yield
+        yield servers
 
 
-def _serve(listener: socket.socket, core: NpuCore) -> None:
-    with contextlib.suppress(OSError):  # the listener is closed when QEMU has ended, or never connected
+def _serve(listener: socket.socket, core: NpuCore, servers: _Servers) -> None:
+    try:
         connection, _ = listener.accept()
-        DeviceServer(connection, core).serve()
+        with connection:
+            DeviceServer(connection, core).serve()
+    except OSError:
+        return  # the listener is closed when QEMU has ended, or never connected
+    except BaseException as error:
+        servers.fail(error)
+        raise
 
 
 def _socket(folder: Path, core: int) -> Path:

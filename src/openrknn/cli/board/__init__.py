@@ -24,6 +24,7 @@ it. The program is a file that needs no libraries, or with --root one of an arm6
 once, from Debian's packages: a kernel, the modules, a shell, and QEMU where this system has none that is new enough."""
 EXAMPLES = (
     "openrknn board setup",
+    "openrknn board setup --root arm64-root             an arm64 system with Python and NumPy",
     "openrknn board run -- ./raw_rocket_matmul",
     "openrknn board run --root arm64-root -- /usr/bin/python3 test.py",
     "openrknn board run --kernel rknpu --module rknpu.ko -- ./raw_rknpu_matmul",
@@ -49,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--real-time", action="store_true",
         help="let the guest's clock go on while the NPU computes (default: it counts instructions, and runs repeat)",
     )  # fmt: skip
-    parser.add_argument("--root", metavar="FOLDER", help="an arm64 system for the guest, which cannot change it")
+    parser.add_argument(
+        "--root", metavar="FOLDER", help="an arm64 system for the guest, which cannot change it; setup makes one"
+    )
     parser.add_argument("--share", metavar="FOLDER", help="a folder that the guest can write: its /share")
     parser.add_argument("--log", metavar="FILE", action=OutputFile, kind=TEXT, help="where to write the kernel's log")
     parser.add_argument(
@@ -81,12 +84,17 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _set_up(arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.board.arm64_root import make_root
     from openrknn.board.debian import system_mirror
     from openrknn.board.setup import set_up
     from openrknn.folders import cache_folder
 
-    folder = Path(arguments.files) if arguments.files else cache_folder("board", may_be_off=False)
     mirror = arguments.mirror or system_mirror()
+    if mirror and arguments.root:
+        make_root(Path(arguments.root).absolute(), mirror, output.line)
+        output.line(f"ready: {arguments.root}")
+        return 0
+    folder = Path(arguments.files) if arguments.files else cache_folder("board", may_be_off=False)
     if folder is None:
         raise CommandError("there is no cache folder; name a folder with --files")
     if not mirror:
