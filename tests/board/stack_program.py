@@ -134,8 +134,8 @@ def health(folder: Path) -> dict[str, Any]:
 def plugin(folder: Path) -> dict[str, Any]:
     """The device plugin and the DRA driver, with stand-ins for the kubelet and the API server."""
     try:
-        from tests.kubernetes.api_server import StandInApi
         from tests.kubernetes import kubelet as stand_in
+        from tests.kubernetes.api_server import StandInApi
     except ImportError as error:
         return {"missing": str(error)}
     stand_in.DEADLINE_SECONDS = PATIENCE_SECONDS
