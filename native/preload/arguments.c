@@ -122,7 +122,8 @@ int descriptor_in(const struct ioctl_rule *rule, const char *bytes) {
         int descriptor = (int)number_at(bytes, item->at, 4);
         if (item->out || (item->when == WHEN_POSITIVE && descriptor <= 0)) continue;
         if (item->when == WHEN_FLAG && !(number_at(bytes, item->flags, 4) & item->mask)) continue;
-        return descriptor < 0 ? -2 : descriptor;
+        if (descriptor < 0) return item->when == WHEN_FLAG ? -1 : -2; /* of a flag: the driver says what is wrong */
+        return descriptor;
     }
     return -1;
 }

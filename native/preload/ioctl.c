@@ -145,8 +145,10 @@ static void *map_file(void *at, size_t length, int protection, int flags, int de
         errno = result < 0 && result != -ENOENT ? -result : ENODEV;
         return MAP_FAILED;
     }
-    void *mapped = NEXT(mmap64)(at, length, protection, flags, received, (off64_t)reply.value);
+    off64_t place = (off64_t)(reply.value & ~(uint64_t)NOT_INHERITED);
+    void *mapped = NEXT(mmap64)(at, length, protection, flags, received, place);
     int saved = errno;
+    if (mapped != MAP_FAILED && reply.value & NOT_INHERITED) madvise(mapped, length, MADV_DONTFORK);
     syscall(SYS_close, received);
     errno = saved;
     return mapped;

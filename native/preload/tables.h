@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "72d85057" /* the library and the server must have the same */
+#define TABLES_VERSION "6a200942" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
-enum { KIND_BITS = 8, NO_KIND = 0xff };
+enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1 };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
 #define BUFFER_KEY 0x8000000000000000ull
 #define IOCTL_TYPES ">Hbdr"

@@ -161,6 +161,20 @@ def test_the_line_is_a_level(board: Board) -> None:
     assert not board.has_interrupt()
 
 
+def test_an_interrupt_whose_cause_is_gone_is_taken_back(board: Board) -> None:
+    """QEMU unmasks at the first access of a handler, and hears of the cause again before the handler clears it."""
+    board.set_up_paging()
+    board.load()
+    board.start()
+    wait(board)
+    board.client.unmask()
+    board.client.write(Register.INTERRUPT_CLEAR, 0x1FFFF)
+    assert not board.has_interrupt()
+    board.start()
+    wait(board)
+    assert board.has_interrupt()
+
+
 def test_pages_that_move_are_followed(board: Board) -> None:
     board.set_up_paging()
     board.load(1)

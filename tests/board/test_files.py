@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from openrknn.board import qemu
-from openrknn.board.conformance import KNOWN, answers_of, compare
+from openrknn.board.conformance import CASES, KNOWN, answers_of, compare
 from openrknn.board.device_tree import Node, cells, parse_tree, text
 from openrknn.board.files import FOLDER_VARIABLE, BoardFiles, find_files, in_load_order
 from openrknn.board.guest import Guest, archive_of
 from openrknn.board.initramfs import Archive
 from openrknn.board.nodes import add_nodes, bar_address
-from openrknn.board.rocket_cases import rocket_cases
 from openrknn.board.run import Board
 from openrknn.board.setup import set_up
-from openrknn.chips import chip_in
+from openrknn.chips import chip_in, chip_named
 from openrknn.errors import DeviceError
 from tests.cli.run import run
 
+RK3588 = chip_named("rk3588")
 ELF = b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little")
 
 
@@ -44,7 +44,7 @@ def _named(root: Node, start: str) -> list[Node]:
 
 def test_the_nodes_of_rocket_are_one_per_core() -> None:
     root = Node("")
-    add_nodes(root, "rocket", 3)
+    add_nodes(root, "rocket", RK3588, 3)
     cores, mmus = _named(root, "npu@"), _named(root, "iommu@")
     assert [core.name for core in cores] == [f"npu@{bar_address(core):x}" for core in range(3)]
     assert [core.properties["iommus"] for core in cores] == [mmu.properties["phandle"] for mmu in mmus]
@@ -55,14 +55,14 @@ def test_the_nodes_of_rocket_are_one_per_core() -> None:
 def test_programs_find_out_which_chip_it_is() -> None:
     """The vendor's library and `doctor` read it in /proc/device-tree/compatible."""
     root = Node("", {"compatible": text("linux,dummy-virt")})
-    add_nodes(root, "rocket", 1)
+    add_nodes(root, "rocket", RK3588, 1)
     assert chip_in(root.properties["compatible"].decode()) == "rk3588"
     assert root.properties["compatible"].endswith(b"\0linux,dummy-virt\0")
 
 
 def test_the_nodes_of_rknpu_are_one_with_all_cores() -> None:
     root = Node("")
-    add_nodes(root, "rknpu", 3)
+    add_nodes(root, "rknpu", RK3588, 3)
     (npu,), (mmu,) = _named(root, "npu@"), _named(root, "iommu@")
     assert npu.properties["interrupt-names"] == text("npu0_irq", "npu1_irq", "npu2_irq")
     assert len(mmu.properties["reg"]) == 4 * 16  # core 0 has two banks
@@ -176,6 +176,10 @@ def test_the_command_says_what_is_missing(
         (["fly"], "say what to do"),
         (["run", "--kernel", "rknpu", "--", "x"], "--module rknpu.ko"),
         (["run", "--cores", "4", "--", "x"], "1 to 3"),
+        (["run", "--chip", "rk3566", "--", "x"], "rocket knows RK3588 only"),
+        (["run", "--chip", "rk9999", "--", "x"], "--chip: "),
+        (["run", "--kernel", "rknpu", "--module", "x", "--chip", "rk3566", "--cores", "2", "--", "x"], "1 to 1"),
+        (["test", "--kernel", "rknpu", "--module", "x", "--chip", "rk3566"], "commands for RK3588"),
         (["run", "--root", str(tmp_path / "x"), "--", "x"], "no such folder"),
         (["run", "--quiet", "--", "x"], "board setup"),
         (["run", "stray"], "unrecognized arguments: stray"),
@@ -187,7 +191,7 @@ def test_the_command_says_what_is_missing(
 
 def test_answers_are_compared_case_by_case() -> None:
     first = answers_of(b"case a\r\nopen: 0\r\ncase b\r\nioctl: 0\r\ncase end\r\ndone\r\n")
-    known = next(iter(KNOWN))
+    known = next(iter(KNOWN["rocket"]))
     assert first == {"a": ["open: 0"], "b": ["ioctl: 0"]}
     found = compare({**first, known: ["x"]}, {"a": ["open: 0"], "b": ["ioctl: errno 5"], known: ["y"]})
     assert ([one.case for one in found.differences], found.known, found.cases) == (["b"], [known], 3)
@@ -195,11 +199,12 @@ def test_answers_are_compared_case_by_case() -> None:
         answers_of(b"case a\ncase b\nopen: 0\n")
 
 
-def test_the_cases_are_many_and_have_names_of_their_own() -> None:
-    names = [case.name for case in rocket_cases()]
+@pytest.mark.parametrize("driver", list(CASES))
+def test_the_cases_are_many_and_have_names_of_their_own(driver: str) -> None:
+    names = [case.name for case in CASES[driver]()]
     assert len(names) >= 300
     assert len(set(names)) == len(names)
-    assert set(KNOWN) <= set(names)
+    assert set(KNOWN[driver]) <= set(names)
 
 
 def test_setup_touches_no_folder_of_others(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from types import TracebackType
 
 import pytest
 
-from openrknn.fakekernel.protocol import LENGTH, REPLY, REQUEST, Op
+from openrknn.fakekernel.protocol import LENGTH, NOT_INHERITED, REPLY, REQUEST, Op
 from openrknn.uapi.ioctl import Ioctl
 
 
@@ -125,7 +125,7 @@ class File:
         if result < 0:
             raise OSError(-result, os.strerror(-result))
         try:
-            return mmap.mmap(descriptor, size, offset=start)
+            return mmap.mmap(descriptor, size, offset=start & ~NOT_INHERITED)
         finally:
             os.close(descriptor)
 

@@ -9,7 +9,10 @@
  *     set32 ADDRESS VALUE             set64 ADDRESS VALUE      write ADDRESS HEX
  *     get32 VAR ADDRESS               get64 VAR ADDRESS        show VALUE
  *     sum ADDRESS SIZE                later VAR NANOSECONDS    (now + nanoseconds, CLOCK_MONOTONIC)
+ *     copy ADDRESS ADDRESS SIZE       poll FILE MILLISECONDS   (prints 1 if it is readable by then)
  *     child                           what follows, up to `end`, in another process; prints its end
+ *     crowd NUMBER                    the same in so many processes at once; prints what one of them did, and how many
+ *                                     of them did the same
  *     end                             kill                     (the child ends itself with SIGKILL)
  *
  * A value is a number, $VAR, or $VAR+number.
@@ -20,6 +23,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_NAMES = 64, MOST_WORDS = 8, FIRST_FILE = 3, LAST_FILE = 64 };
+enum { MOST_NAMES = 128, MOST_WORDS = 8, FIRST_FILE = 3, LAST_FILE = 64, MOST_CHILDREN = 32, MOST_OUTPUT = 4096 };
 
 static struct { char name[24]; uint64_t value; } variables[MOST_NAMES];
 static int variable_count;
@@ -118,6 +122,8 @@ static void prepare(char **words, int count) {
         *(volatile uint32_t *)pointer(words[1]) = (uint32_t)value_of(words[2]);
     else if (strcmp(what, "set64") == 0)
         *(volatile uint64_t *)pointer(words[1]) = value_of(words[2]);
+    else if (strcmp(what, "copy") == 0)
+        memcpy(pointer(words[1]), pointer(words[2]), value_of(words[3]));
     else if (strcmp(what, "write") == 0)
         decode(words[2], pointer(words[1]));
     else if (strcmp(what, "get32") == 0)
@@ -164,6 +170,9 @@ static void act(char **words, int count) {
             maps[map_count++].size = value_of(words[3]);
         }
         answer("map", place == MAP_FAILED ? -1 : 0);
+    } else if (strcmp(what, "poll") == 0) {
+        struct pollfd asked = {(int)value_of(words[1]), POLLIN, 0};
+        answer("poll", poll(&asked, 1, (int)value_of(words[2])));
     } else if (strcmp(what, "unmap") == 0)
         answer("unmap", munmap(pointer(words[1]), value_of(words[2])));
     else if (strcmp(what, "show") == 0)
@@ -177,13 +186,42 @@ static void act(char **words, int count) {
         prepare(words, count);
 }
 
+/* Start `count` processes; 0 in each of them, whose output goes to a file of its own. */
+static pid_t start_crowd(int count, pid_t *children, int *outputs) {
+    fflush(stdout);
+    for (int i = 0; i < count; i++) {
+        outputs[i] = memfd_create("output", 0);
+        if ((children[i] = fork()) == 0) {
+            dup2(outputs[i], STDOUT_FILENO);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void end_crowd(int count, pid_t *children, int *outputs) {
+    static char first[MOST_OUTPUT], other[MOST_OUTPUT];
+    int alike = 0;
+    for (int i = 0; i < count; i++) {
+        int status = 0;
+        char *text = i == 0 ? first : other;
+        waitpid(children[i], &status, 0);
+        memset(text, 0, MOST_OUTPUT);
+        if (pread(outputs[i], text, MOST_OUTPUT - 1, 0) < 0 || status != 0)
+            snprintf(text, MOST_OUTPUT, "ended with %d\n", status);
+        alike += strcmp(first, text) == 0;
+        close(outputs[i]);
+    }
+    printf("%scrowd: %d of %d alike\n", first, alike, count);
+}
+
 int main(int argc, char **argv) {
     FILE *file = argc > 1 ? fopen(argv[1], "r") : stdin;
     char *line = NULL, *text = NULL;
     size_t size = 0;
     size_t room = 0;
-    pid_t child = -1;
-    int skips = 0;
+    pid_t child = -1, children[MOST_CHILDREN];
+    int skips = 0, crowd = 0, outputs[MOST_CHILDREN];
     if (file == NULL) {
         perror(argv[1]);
         return 2;
@@ -204,15 +242,26 @@ int main(int argc, char **argv) {
             fflush(stdout);
             child = fork();
             skips = child != 0;
+        } else if (strcmp(words[0], "crowd") == 0) {
+            crowd = (int)value_of(words[1]);
+            if (crowd > MOST_CHILDREN)
+                return 2;
+            child = start_crowd(crowd, children, outputs);
+            skips = child != 0;
         } else if (strcmp(words[0], "end") == 0) {
             if (child == 0) {
                 fflush(stdout);
                 _exit(0);
             }
+            skips = 0;
+            if (crowd > 0) {
+                end_crowd(crowd, children, outputs);
+                crowd = 0;
+                continue;
+            }
             int status = 0;
             waitpid(child, &status, 0);
             printf("child: %d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
-            skips = 0;
         } else if (!skips)
             act(words, count);
     }

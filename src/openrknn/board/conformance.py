@@ -4,30 +4,53 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from openrknn.board.program_text import CARD, RENDER, Script
+from openrknn.board.rknpu_cases import rknpu_cases
 from openrknn.board.rocket_cases import rocket_cases
 from openrknn.board.run import Board, Result
+from openrknn.chips import chip_named
 from openrknn.errors import DeviceError
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.launch import prepare
 from openrknn.fakekernel.preload import build, host_machine
 
-__all__ = ["KNOWN", "Answers", "Comparison", "Difference", "answers_of", "compare", "emulated_answers", "real_answers"]
+__all__ = [
+    "CASES", "KNOWN", "Answers", "Comparison", "Difference", "answers_of", "compare", "emulated_answers",
+    "real_answers",
+]  # fmt: skip
 
-KNOWN = {
-    "map-protection-7": "memory of the emulated kernel is a file, which this system may not let programs execute",
-    "number-0xd1": "names of clients (SET_CLIENT_NAME): the emulated kernel knows none",
-    "a-map-outlives-its-handle": "the emulated kernel does not see that a program still has a map of a closed buffer",
+CASES: dict[str, Callable[[], Iterator[Script]]] = {"rocket": rocket_cases, "rknpu": rknpu_cases}
+"""Driver -> its cases."""
+_NAMES = "names of clients (SET_CLIENT_NAME): the emulated kernel knows none"
+_DOMAINS = "the public port of the driver has no IOMMU domains: it takes every number, and changes nothing"
+KNOWN: dict[str, dict[str, str]] = {
+    "rocket": {
+        "map-protection-7": "memory of the emulated kernel is a file, which this system may not let programs execute",
+        "number-0xd1": _NAMES,
+        "a-map-outlives-its-handle": (
+            "the emulated kernel does not see that a program still has a map of a closed buffer"
+        ),
+    },
+    "rknpu": {
+        "number-0xd1": _NAMES,
+        "render-number-0xd1": _NAMES,
+        **{f"domain-{number}": _DOMAINS for number in (-1, 16, 1000)},
+        **{f"create-domain-{number}": _DOMAINS for number in (-1, 16)},
+        **{f"submit-domain-{number}": _DOMAINS for number in (1, 15, 16, 0xFFFF_FFFF)},
+    },
 }
-"""Cases that may differ -> why."""
+"""Driver -> cases that may differ -> why."""
 _SOURCE = Path(__file__).with_name("cases.c")
 _FLAGS = ("-O1", "-Wall")
 _TEXT = "/cases"
 _KERNEL_LOG = "/dev/kmsg"
-_CHIP, _DRIVER = "rk3588", "rocket"
+_CHIP = "rk3588"
+_GUEST_NODES = ("/dev/dri/card0", "/dev/dri/renderD128")
+"""Of rknpu: the NPU is the guest's only DRM device."""
 _DONE, _END = "done", "end"
 """The last line, and the case that closes the files of the last one."""
 _SECONDS = 300
@@ -53,12 +76,12 @@ class Comparison:
     """Cases that differ, and whose reason is in `KNOWN`."""
 
 
-def emulated_answers() -> Answers:
+def emulated_answers(driver: str = "rocket") -> Answers:
     """Of the emulated kernel, in this process's machine."""
     program = build(host_machine(), "cases", [_SOURCE], _FLAGS)
-    with tempfile.TemporaryDirectory() as folder, Device(_CHIP, driver=_DRIVER) as device:
+    with tempfile.TemporaryDirectory() as folder, Device(_CHIP, driver=driver) as device:
         text = Path(folder) / "cases"
-        text.write_bytes(_text())
+        text.write_bytes(_text(driver, chip_named(_CHIP).driver_nodes))
         command = prepare([str(program), str(text)], device.environment, device.folder)
         done = subprocess.run(
             list(command.arguments), executable=command.path, env=dict(command.environment), capture_output=True,
@@ -70,9 +93,10 @@ def emulated_answers() -> Answers:
 def real_answers(board: Board, modules: list[Path], log: Path | None, timeout: float | None) -> tuple[Answers, Result]:
     """Of a real kernel on a virtual board."""
     program = build("aarch64", "cases", [_SOURCE], (*_FLAGS, "-static"))
+    texts = {_TEXT: _text(board.driver, _GUEST_NODES)}
     result, output = board.run(
-        [str(program), _TEXT, _KERNEL_LOG], modules, texts={_TEXT: _text()}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, log=log, timeout=timeout,
+        [str(program), _TEXT, _KERNEL_LOG], modules, texts=texts, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        log=log, timeout=timeout,
     )  # fmt: skip
     return answers_of(output), result
 
@@ -93,7 +117,7 @@ def answers_of(output: bytes) -> Answers:
     return answers
 
 
-def compare(emulated: Answers, real: Answers) -> Comparison:
+def compare(emulated: Answers, real: Answers, driver: str = "rocket") -> Comparison:
     """Every case that one of the two has."""
     names = list(dict.fromkeys((*emulated, *real)))
     found = [
@@ -101,9 +125,13 @@ def compare(emulated: Answers, real: Answers) -> Comparison:
         for name in names
         if emulated.get(name) != real.get(name)
     ]
-    new = [difference for difference in found if difference.case not in KNOWN]
-    return Comparison(len(names), new, [difference.case for difference in found if difference.case in KNOWN])
+    known = KNOWN[driver]
+    new = [difference for difference in found if difference.case not in known]
+    return Comparison(len(names), new, [difference.case for difference in found if difference.case in known])
 
 
-def _text() -> bytes:
-    return ("\n".join(line for case in rocket_cases() for line in case.lines) + "\n").encode()
+def _text(driver: str, nodes: tuple[str, ...]) -> bytes:
+    text = "\n".join(line for case in CASES[driver]() for line in case.lines) + "\n"
+    for name, node in zip((CARD, RENDER), nodes, strict=True):
+        text = text.replace(name, node)
+    return text.encode()

@@ -23,10 +23,12 @@ from openrknn.fakekernel.execution import ExecutionSpace
 from openrknn.fakekernel.states import CoreStates
 from openrknn.npu import Buffer
 
-__all__ = ["Domain", "Domains"]
+__all__ = ["PHYSICAL", "Domain", "Domains"]
 
 _SPACE_BYTES = 1 << 32
 _MOST_DOMAINS = 16
+PHYSICAL = -1
+"""Stands for a page directory where there is no IOMMU."""
 _MAP_FIXED = 0x10
 _MAP_NORESERVE = 1 << 14
 _mmap = ctypes.CDLL(None, use_errno=True).mmap
@@ -67,6 +69,14 @@ class Domain:
                 self._map_guest(memory, first, count, now[first])
             self._pages = pages
             self._set_buffers({(first, count) for first, count in _neighbours(pages[:, 0].tolist())})
+
+    def update_physical(self, memory: GuestMemory) -> None:
+        """Without an IOMMU the NPU sees the guest's memory as it is, up to 4 GiB."""
+        with self._lock:
+            runs = {(address // PAGE, (min(end, _SPACE_BYTES) - address) // PAGE) for address, end in memory.ranges()}
+            for first, count in runs - self._runs.keys():
+                self._map_guest(memory, first, count, first * PAGE)
+            self._set_buffers(runs)
 
     def _set_buffers(self, runs: set[tuple[int, int]]) -> None:
         for run in self._runs.keys() - runs:
@@ -115,7 +125,10 @@ class Domains:
             self._domains[directory] = domain  # the last one used is the last one to go
             if len(self._domains) > _MOST_DOMAINS:
                 del self._domains[next(iter(self._domains))]
-        domain.update(self._memory, directory)
+        if directory == PHYSICAL:
+            domain.update_physical(self._memory)
+        else:
+            domain.update(self._memory, directory)
         return domain
 
     def _new(self) -> Domain:

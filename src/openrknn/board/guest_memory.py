@@ -61,6 +61,11 @@ class GuestMemory:
         if region is not None:
             os.close(region.descriptor)
 
+    def ranges(self) -> list[tuple[int, int]]:
+        """Start and end of each region that begins below 4 GiB."""
+        with self._lock:
+            return [(region.address, region.end) for region in self._regions.values() if region.address < 1 << 32]
+
     def place(self, address: int) -> Place | None:
         """Where an address is; None if no memory is there."""
         region = self._at(address)

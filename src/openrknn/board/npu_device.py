@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from openrknn.board.domain import Domains
+from openrknn.board.domain import PHYSICAL, Domains
 from openrknn.board.guest_memory import GuestMemory
 from openrknn.board.iommu import BANK_BYTES, PAGE_BYTES, Bank
 from openrknn.board.pci import CONFIG_SIZE, ConfigSpace
@@ -31,11 +32,12 @@ LOG = logging.getLogger(__name__)
 BAR_BYTES = 0x20000
 RESET_OFFSET = 0x10000
 """Behind the 64 KiB of the core: one register, a bit for each of its two resets."""
-_VERSION = 0x46495245
-_BANKS = {0: (9 * PAGE_BYTES, 10 * PAGE_BYTES)}
+_BANKS = {("rk3588", 0): (9 * PAGE_BYTES, 10 * PAGE_BYTES)}
 _ONE_BANK = (10 * PAGE_BYTES,)
-"""Offsets of the IOMMU: the first core has two banks of it."""
-_TASK_NUMBER_MASK = 0xFFF
+"""Offsets of the IOMMU: the first core of an RK3588 has two banks of it."""
+_WITHOUT_IOMMU = ("rv1106", "rv1106b")
+_LATE_TASK_STATUS = ("rk3562", "rk3576")
+"""Families whose TASK_STATUS has another place."""
 _BASE_MASK = 0xFFFF_FFF0
 _NOTHING = 0xFFFF_FFFF
 """What is read where no device answers."""
@@ -56,11 +58,12 @@ class Register(IntEnum):
     TASK_CON = 0x30
     TASK_DMA_BASE_ADDR = 0x34
     TASK_STATUS = 0x3C
+    LATE_TASK_STATUS = 0x48
 
 
-def bank_offsets(core: int) -> tuple[int, ...]:
-    """Where in the core's 64 KiB its IOMMU has registers."""
-    return _BANKS.get(core, _ONE_BANK)
+def bank_offsets(chip: Chip, core: int) -> tuple[int, ...]:
+    """Where in the core's 64 KiB its IOMMU has registers; nowhere if the chip has none."""
+    return () if chip.family in _WITHOUT_IOMMU else _BANKS.get((chip.family, core), _ONE_BANK)
 
 
 @dataclass
@@ -89,7 +92,12 @@ class NpuCore:
         self._number = number
         self._shared = shared
         self._config = ConfigSpace(BAR_BYTES)
-        self._banks = {offset: Bank() for offset in bank_offsets(number)}
+        chip = shared.chip
+        self._banks = {offset: Bank() for offset in bank_offsets(chip, number)}
+        self._version = chip.hw_version or 0
+        self._task_mask = (1 << chip.pc_task_bits) - 1
+        is_late = chip.family in _LATE_TASK_STATUS
+        self._task_status = Register.LATE_TASK_STATUS if is_late else Register.TASK_STATUS
         self._registers: dict[int, int] = {}
         self._raw = 0
         self._tasks_done = 0
@@ -157,12 +165,12 @@ class NpuCore:
         if offset == RESET_OFFSET:
             return self._resets
         if offset == Register.VERSION:
-            return _VERSION
+            return self._version
         if offset == Register.INTERRUPT_STATUS:
             return self._raw & self._registers.get(Register.INTERRUPT_MASK, 0)
         if offset == Register.INTERRUPT_RAW_STATUS:
             return self._raw
-        if offset == Register.TASK_STATUS:
+        if offset == self._task_status:
             return self._tasks_done
         return self._registers.get(offset, 0)
 
@@ -209,7 +217,7 @@ class NpuCore:
             LOG.warning("core %d: a start while a job runs is ignored", self._number)
             return
         registers = self._registers
-        count = registers.get(Register.TASK_CON, 0) & _TASK_NUMBER_MASK
+        count = registers.get(Register.TASK_CON, 0) & self._task_mask
         first = registers.get(Register.BASE_ADDRESS, 0) & _BASE_MASK
         amounts = registers.get(Register.REGISTER_AMOUNTS, 0)
         base = registers.get(Register.TASK_DMA_BASE_ADDR, 0) & _BASE_MASK
@@ -221,11 +229,11 @@ class NpuCore:
         self._job.start()
 
     def _run(self, first: int, amounts: int, count: int, base: int) -> None:
-        bank = next(iter(self._banks.values()))
-        if not bank.is_paging:
+        bank = next(iter(self._banks.values()), None)
+        if bank is not None and not bank.is_paging:
             LOG.warning("core %d: a job was started while its IOMMU was off; it never ends", self._number)
             return
-        shared, directory = self._shared, bank.directory
+        shared, directory = self._shared, PHYSICAL if bank is None else bank.directory
         space = shared.domains.at(directory).space
         start = Start(next(shared.numbers), self._number, directory, space, first, amounts, count, base)
         fault = shared.faults.next(self._number)
@@ -234,7 +242,7 @@ class NpuCore:
         with self._lock:
             self._is_gone = fault is not None and fault.kind == FaultKind.UNPLUGGED
             self._tasks_done = outcome.tasks
-            if outcome.problem == "fault":
+            if outcome.problem == "fault" and bank is not None:
                 bank.fault(on_bus(base, outcome.address or 0), is_write=outcome.is_write)
             self._raw |= outcome.status.get(self._number, 0)
             self._signal()
@@ -243,9 +251,19 @@ class NpuCore:
         shared.on_end(start, outcome)
 
     def _signal(self) -> None:
-        """The line is a level: who unmasks it while it is still asked for hears of it again."""
+        """The line is a level: who unmasks it while it is still asked for hears of it again.
+
+        QEMU unmasks at a driver's first access, before the one that clears the cause. So when the cause is gone, what
+        QEMU has not heard of yet is taken back: rknpu takes an interrupt without a cause for the end of a job that
+        has not begun.
+        """
         asked = self._raw & self._registers.get(Register.INTERRUPT_MASK, 0)
         asked = bool(asked) or any(bank.wants_interrupt for bank in self._banks.values())
-        if asked and not self._is_masked and not self._is_gone and self._interrupt is not None:
+        if self._interrupt is None or self._is_gone or asked == self._is_masked:
+            return
+        if asked:
             self._is_masked = True
             os.write(self._interrupt, (1).to_bytes(8, "little"))
+        elif select.select([self._interrupt], [], [], 0)[0]:
+            os.read(self._interrupt, 8)
+            self._is_masked = False

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from openrknn.uapi.ioctl import Ioctl
 
-__all__ = ["ALL_ONES", "NOWHERE", "PROTECTION", "READ_WRITE", "Script", "Value"]
+__all__ = ["ALL_ONES", "CARD", "NOWHERE", "PROTECTION", "READ_WRITE", "RENDER", "Script", "Value"]
 
 NODE = "/dev/accel/accel0"
+CARD, RENDER = "@card", "@render"
+"""Stand for the nodes of rknpu: their numbers depend on what else a kernel has."""
 READ_WRITE = 2
 PROTECTION = 3
 """Of a map that can be read and written."""
@@ -23,8 +25,9 @@ _SIZE_MASK = 0x3FFF << _REQUEST_SIZE_BITS
 class Script:
     """The operations of one case. Values are numbers, or names of variables with `$`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, node: str = NODE) -> None:
         self.name = name
+        self._node = node
         self.lines = [f"case {name}"]
         self._count = 0
 
@@ -32,9 +35,9 @@ class Script:
         """One operation."""
         self.lines.append(" ".join(str(word) for word in words))
 
-    def open(self, variable: str = "f", path: str = NODE, flags: int = READ_WRITE) -> str:
-        """Open the node; the value that stands for the file."""
-        self.do("open", variable, path, flags)
+    def open(self, variable: str = "f", path: str = "", flags: int = READ_WRITE) -> str:
+        """Open the case's node, or another one; the value that stands for the file."""
+        self.do("open", variable, path or self._node, flags)
         return f"${variable}"
 
     def argument(self, ioctl: Ioctl, values: Mapping[str, Value]) -> str:

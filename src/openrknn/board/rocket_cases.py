@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from openrknn.board.drm_cases import arguments_nowhere, capabilities, unknown_numbers
 from openrknn.board.iommu import PAGE_BYTES
-from openrknn.board.program_text import ALL_ONES, NOWHERE, PROTECTION, Script, Value
+from openrknn.board.program_text import ALL_ONES, PROTECTION, Script, Value
 from openrknn.board.rocket_job_cases import job_cases
 from openrknn.uapi import drm, rocket
 
@@ -36,15 +37,7 @@ def _core() -> Iterator[Script]:
         case.show(argument, drm.VERSION, "version_major", "version_minor", "version_patchlevel", "name_len", "desc_len")
         case.do("sum", "$text", 64)
         yield case
-    for capability in range(24):
-        case = Script(f"capability-{capability}")
-        argument = case.call(case.open(), drm.GET_CAP, capability=capability)
-        case.show(argument, drm.GET_CAP, "value")
-        yield case
-    for capability in range(1, 9):
-        case = Script(f"client-capability-{capability}")
-        case.call(case.open(), drm.SET_CLIENT_CAP, capability=capability, value=1)
-        yield case
+    yield from capabilities(Script)
     # Not GET_UNIQUE: Linux 7.2.13 follows a null pointer there (drm_getunique), and the program dies with an oops.
     # GET_MAGIC and SET_VERSION belong to masters as well; what they do was not tried.
     for ioctl in (drm.GEM_FLINK, drm.GEM_OPEN):
@@ -52,27 +45,12 @@ def _core() -> Iterator[Script]:
             case = Script(f"{ioctl.name.lower()}-{value}")
             case.call(case.open(), ioctl, **{ioctl.argument.fields[0].name: value})
             yield case
-    for ioctl in (drm.VERSION, drm.GET_CAP, drm.GEM_CLOSE, *rocket.IOCTLS):
-        case = Script(f"null-{ioctl.name.lower()}")
-        case.do("ioctl", case.open(), f"{ioctl.request:#x}", 0)
-        yield case
-        case = Script(f"unmapped-{ioctl.name.lower()}")
-        case.do("ioctl", case.open(), f"{ioctl.request:#x}", NOWHERE)
-        yield case
+    yield from arguments_nowhere(Script, rocket.IOCTLS)
 
 
 def _numbers() -> Iterator[Script]:
     """Request numbers that the driver does not define."""
-    for number in (*range(0x44, 0x58), 0x60, 0x80, *range(0x9F, 0xD4), 0xE0, 0xFF):
-        case = Script(f"number-{number:#x}")
-        case.do("buffer", "a", 256)
-        case.do("ioctl", case.open(), f"{0xC0206400 | number:#x}", "$a")
-        yield case
-    for letter in "bDHx":
-        case = Script(f"letter-{letter}")
-        case.do("buffer", "a", 256)
-        case.do("ioctl", case.open(), f"{0xC0180040 | ord(letter) << 8:#x}", "$a")
-        yield case
+    yield from unknown_numbers(Script, (*range(0x44, 0x58), 0x60, 0x80, *range(0x9F, 0xD4), 0xE0, 0xFF))
 
 
 def _sizes_in_requests() -> Iterator[Script]:

@@ -29,7 +29,6 @@ from openrknn.fakekernel.outcome import Outcome
 
 __all__ = ["Board", "Result", "Watcher"]
 
-_CHIP = "rk3588"
 _EXIT = re.compile(re.escape(EXIT_LINE) + r"(\d+)")
 _LOG_LINES = 12
 _COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1 printk.devkmsg=on"
@@ -81,6 +80,7 @@ class Board:
     """What goes wrong with the NPU."""
     watcher: Watcher | None = None
     """Who hears of every start of the NPU, and of its end."""
+    chip: str = "rk3588"
 
     def run(
         self,
@@ -105,11 +105,11 @@ class Board:
             log = log or folder / "kernel.log"
             (folder / "initramfs").write_bytes(archive_of(guest, self.files))
             tree = parse_tree(device_tree_of(self.qemu, self.machine, folder / "virt.dtb"))
-            add_nodes(tree, self.driver, self.cores)
+            add_nodes(tree, self.driver, chip_named(self.chip), self.cores)
             (folder / "board.dtb").write_bytes(tree.to_bytes())
             counted, faults = _Counted(self.watcher or Watcher()), Faults(self.faults)
             shared = Shared(
-                chip_named(_CHIP), waits=not self.machine.is_real_time, faults=faults,
+                chip_named(self.chip), waits=not self.machine.is_real_time, faults=faults,
                 on_start=counted.watcher.started, on_end=counted.add,
             )  # fmt: skip
             started = time.monotonic()

@@ -138,7 +138,8 @@ def _body() -> str:
     types = sorted({ioctl.type for table in TABLES for ioctl in table.ioctls})
     parts = [
         f"enum {{ {ops} }};\n",
-        f"enum {{ KIND_BITS = {protocol.KIND_BITS}, NO_KIND = {protocol.NO_KIND:#x} }};\n",
+        f"enum {{ KIND_BITS = {protocol.KIND_BITS}, NO_KIND = {protocol.NO_KIND:#x}, "
+        f"NOT_INHERITED = {protocol.NOT_INHERITED} }};\n",
         f"enum {{ KIND_DMA_BUF = {TABLES.index(DMA_BUF)}, MAX_PAYLOAD = {protocol.MAX_PAYLOAD:#x} }};\n",
         f"#define BUFFER_KEY {protocol.BUFFER_KEY:#x}ull\n",
         f"#define IOCTL_TYPES \"{''.join(types)}\"\n",

@@ -95,9 +95,17 @@ class DrmDriver(ABC):
         self._handlers[number](file, call.values, call)
         return 0
 
-    def refusal(self, kind: int, number: int) -> int:
-        """The errno for a request that nobody answers."""
-        return errno.EINVAL
+    def refusal(self, file: OpenFile, kind: int, number: int) -> int:
+        """The errno for a request that nobody answers; 0 for one that does nothing."""
+        if kind != ord(drm.MAGIC):
+            return errno.ENOTTY
+        if file.node.is_render and min(drm.OF_DISPLAYS) <= number <= drm.LAST_OF_DISPLAYS:
+            return errno.EOPNOTSUPP if number in drm.SYNC_OBJECTS else errno.EACCES
+        if number in drm.WITHOUT_EFFECT:
+            return 0
+        if number in drm.DUMB_BUFFERS:  # these exist on a card; what is asked of them fails
+            return errno.ENOENT if number == drm.MAP_DUMB else errno.EINVAL
+        return errno.EOPNOTSUPP if number in drm.OF_DISPLAYS else errno.EINVAL
 
     def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
         """The buffer that the offset stands for; only from its start, at most all of it."""
@@ -137,10 +145,11 @@ class DrmDriver(ABC):
         values["magic"] = file.number
 
     def _set_version(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
-        if values["drm_di_major"] not in (-1, 1) or values["drm_di_minor"] not in range(-1, 5):
-            raise refuse(errno.EINVAL, "no such version of the interface")
+        is_wrong = values["drm_di_major"] not in (-1, 1) or values["drm_di_minor"] not in range(-1, 5)
         values["drm_di_major"], values["drm_di_minor"] = 1, 4
         values["drm_dd_major"], values["drm_dd_minor"] = self.version[:2]
+        if is_wrong:
+            raise refuse(errno.EINVAL, "no such version of the interface")
 
     def _gem_close(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         self.close_handle(file, values["handle"])

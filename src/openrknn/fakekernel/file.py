@@ -50,7 +50,7 @@ class Driver(Protocol):
         """Do it, change `call`, and return what ioctl(2) returns."""
 
     def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
-        """Which descriptor to map instead, and at which offset."""
+        """Which descriptor to map instead, and at which offset (with `NOT_INHERITED` if children shall not have it)."""
 
     def close(self, file: OpenFile) -> None:
         """Give everything back."""

@@ -60,7 +60,8 @@ class Op(IntEnum):
     IOCTL = 2
     """a: the request code, b: bytes of a pointer in the program. The payload is described above."""
     MMAP = 3
-    """a: offset, b: length. The reply has a descriptor to map instead; value: the offset to use."""
+    """a: offset, b: length. The reply has a descriptor to map instead; value: the offset to use, with `NOT_INHERITED`
+    if children shall not have the map."""
     KIND = 4
     """Is this socket an emulated file? The result is 0 and the value as for OPEN, or the result is -ENOENT."""
 
@@ -80,6 +81,8 @@ class Op(IntEnum):
     """A descriptor of a device was closed; perhaps there are copies of it."""
 
 
+NOT_INHERITED = 1
+"""Offsets are whole pages, so the lowest bit is free."""
 KIND_BITS = 8
 NO_KIND = 0xFF
 """An ordinary file: there is nothing to forward."""

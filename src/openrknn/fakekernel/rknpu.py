@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from openrknn.fakekernel.drm import DrmDriver, Handler, refuse
 from openrknn.fakekernel.file import OpenFile
 from openrknn.fakekernel.gem import Buffer, Space
+from openrknn.fakekernel.protocol import NOT_INHERITED
 from openrknn.fakekernel.rknpu_submit import SubmitMixin
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
@@ -23,6 +24,8 @@ OBJECT_BASE = 0xFFFFFF80_00000000
 OBJECT_STEP = 0x400
 """A buffer's kernel address is its serial number in disguise."""
 _LOWEST_ADDRESS = 0x1000
+_LARGEST_FILE = (1 << 63) - 1
+"""Of a file in memory, which a buffer is to the kernel."""
 
 
 class Rknpu(SubmitMixin, DrmDriver):
@@ -73,6 +76,11 @@ class Rknpu(SubmitMixin, DrmDriver):
             raise refuse(errno.EINVAL, f"no buffer has the kernel address {address:#x}")
         return buffer
 
+    def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
+        """The driver marks its maps: a child that touches one is killed (VM_DONTCOPY)."""
+        descriptor, place = super().mmap(file, offset, length)
+        return descriptor, place | NOT_INHERITED
+
     def action(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
         """Questions, and a few orders."""
         number = values["flags"]
@@ -83,15 +91,13 @@ class Rknpu(SubmitMixin, DrmDriver):
         elif number == Action.SET_IOMMU_DOMAIN_ID:
             self.domain(values["value"])
             self._domain = values["value"]
-        elif number not in _DONE_BY_NOTHING:
+        elif number not in (*_DONE_BY_NOTHING, *_COUNTERS):
             raise refuse(errno.EINVAL, f"ACTION {number} is not supported")
 
     def _make_answers(self) -> dict[int, Callable[[], int]]:
         system, version, hardware = self.system, rknpu.version_code(self.version), self.system.chip.hw_version or 0
-        # The counters of the chips that have them stay at 0; on RK3588 the driver warns and answers 0 as well.
-        counters = (
-            Action.GET_DT_WR_AMOUNT, Action.GET_DT_RD_AMOUNT, Action.GET_WT_RD_AMOUNT, Action.GET_TOTAL_RW_AMOUNT,
-        )  # fmt: skip
+        # The counters of the chips that have them stay at 0; on RK3588 the driver warns and leaves the value alone.
+        counters = () if self.system.chip.family in _WITHOUT_COUNTERS else _COUNTERS
         return {
             Action.GET_HW_VERSION: lambda: hardware,
             Action.GET_DRV_VERSION: lambda: version,
@@ -112,8 +118,8 @@ class Rknpu(SubmitMixin, DrmDriver):
         """A known handle is described, anything else makes a new buffer."""
         buffer = self.handles(file).get(values["handle"])
         if buffer is None:
-            if not values["size"]:
-                raise refuse(errno.EINVAL, "a buffer of 0 bytes")
+            if not 0 < values["size"] <= _LARGEST_FILE:
+                raise refuse(errno.EINVAL, f"a buffer of {values['size']} bytes")
             space = self.domain(values["iommu_domain_id"])
             with self.system.buffers.lock:
                 buffer = self.system.buffers.create(values["size"], values["flags"], space, self.name)
@@ -141,4 +147,6 @@ def describe(buffer: Buffer, values: dict[str, int]) -> None:
     values["obj_addr"] = OBJECT_BASE + buffer.serial * OBJECT_STEP
 
 
+_COUNTERS = (Action.GET_DT_WR_AMOUNT, Action.GET_DT_RD_AMOUNT, Action.GET_WT_RD_AMOUNT, Action.GET_TOTAL_RW_AMOUNT)
+_WITHOUT_COUNTERS = ("rk3588",)
 _DONE_BY_NOTHING = {Action.ACT_CLR_TOTAL_RW_AMOUNT, Action.SET_PROC_NICE}

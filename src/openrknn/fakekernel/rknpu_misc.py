@@ -36,6 +36,10 @@ class RknpuMisc(Rknpu):
         self._handlers[call.ioctl.number](file, call.values, call)
         return 0
 
+    def refusal(self, file: OpenFile, kind: int, number: int) -> int:
+        """Nor somebody who knows requests of others."""
+        return errno.EINVAL
+
     def mmap(self, file: OpenFile, offset: int, length: int) -> tuple[int, int]:
         """Programs map the dma-buf, not the device."""
         raise refuse(errno.ENODEV, "the device cannot be mapped")

@@ -8,6 +8,8 @@ be 0.
 from __future__ import annotations
 
 import errno
+import os
+import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -65,9 +67,10 @@ class SubmitMixin:
             self._wait_for_fence(call, values)
         fence = self._fence_out(call, job) if flags & JobFlag.FENCE_OUT else None
         self.system.buffers.keep(tasks)
-        job.on_done.append(lambda done, outcome: self._after(done, outcome, tasks, fence))
+        waits = not flags & JobFlag.NONBLOCK
+        job.on_done.append(lambda done, outcome: self._after(done, outcome, tasks, fence, reports=waits))
         self.system.submit(job)
-        if flags & JobFlag.NONBLOCK:
+        if not waits:
             return
         job.done.wait()
         outcome = job.outcome
@@ -108,29 +111,44 @@ class SubmitMixin:
         return start, tasks.read(start * size, number * size)
 
     def _wait_for_fence(self, call: Call, values: dict[str, int]) -> None:
-        if call.descriptor < 0:
+        if call.descriptor < 0 or self._is_no_fence(call.descriptor):
             raise OSError(errno.EINVAL, "no fence")
         if not wait_for_descriptor(call.descriptor, values["timeout"] / 1000):
             raise OSError(errno.ETIMEDOUT, "the fence was not signalled")
         values["fence_fd"] = -1
+
+    def _is_no_fence(self, descriptor: int) -> bool:
+        """Files in memory, and nodes of this device. Fences of others may be anything."""
+        status = os.fstat(descriptor)
+        return stat.S_ISREG(status.st_mode) or any(file.key == status.st_ino for file in self.system.open_files())
 
     def _fence_out(self, call: Call, job: Job) -> Fence:
         fence = Fence("rknpu", "rknpu")
         call.fence, call.close_on_exec = fence, True
         return fence
 
-    def _after(self, job: Job, outcome: Outcome, tasks: Buffer, fence: Fence | None) -> None:
-        """Write the interrupt status back, as the driver does after its wait."""
-        core = min(job.lists)
-        first, raw = job.lists[core]
-        last = first + len(raw) // rknpu.TASK.size - 1
-        status = outcome.status.get(core, 0)
-        place = last * rknpu.TASK.size + rknpu.TASK.offsets["int_status"]
-        tasks.write(place, status.to_bytes(4, "little"))
+    def _after(
+        self, job: Job, outcome: Outcome, tasks: Buffer, fence: Fence | None, *, reports: bool
+    ) -> None:
+        """Write the interrupt status back, as the driver does after its wait: that of the core on which it waits, into
+        the last task of the core that it started last."""
+        if reports:
+            first, raw = job.lists[max(job.lists)]
+            last = first + len(raw) // rknpu.TASK.size - 1
+            core = min(job.lists)
+            status = outcome.status.get(core, 0) & _mask_of(job, core)
+            place = last * rknpu.TASK.size + rknpu.TASK.offsets["int_status"]
+            tasks.write(place, status.to_bytes(4, "little"))
         self.system.buffers.release(tasks)
         code = _error(job, outcome)
         if fence is not None:
             fence.signal(-code if code else 1)
+
+
+def _mask_of(job: Job, core: int) -> int:
+    """The interrupts that a core may raise: its last task says so."""
+    _, raw = job.lists[core]
+    return rknpu.TASK.unpack(raw, len(raw) - rknpu.TASK.size)["int_mask"]
 
 
 def _error(job: Job, outcome: Outcome) -> int:
@@ -139,10 +157,10 @@ def _error(job: Job, outcome: Outcome) -> int:
         return errno.ENODEV
     if outcome.problem:
         return errno.ETIMEDOUT
-    for core, (_, raw) in job.lists.items():
-        mask = rknpu.TASK.unpack(raw, len(raw) - rknpu.TASK.size)["int_mask"]
+    for core in job.lists:
+        mask = _mask_of(job, core)
         status = outcome.status[core] & mask
-        if sum(pair for pair in _PAIRS if status & pair) != mask:
+        if not mask or sum(pair for pair in _PAIRS if status & pair) != mask:  # without a mask, no interrupt
             LOG.warning("job %d: invalid irq status: %#x, require mask: %#x", job.number, outcome.status[core], mask)
             return errno.ETIMEDOUT
     return 0

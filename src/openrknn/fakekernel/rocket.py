@@ -41,7 +41,7 @@ class Rocket(DrmDriver):
             rocket.FINI_BO.number: self._fini_bo,
         }
 
-    def refusal(self, kind: int, number: int) -> int:
+    def refusal(self, file: OpenFile, kind: int, number: int) -> int:
         """Linux 7.2 on a node for accelerators: requests of displays are known, and each refused for a reason."""
         if kind != ord(drm.MAGIC):
             return errno.ENOTTY

@@ -173,7 +173,8 @@ class Server:
         ioctl = file.driver.table.by_key.get((type_of(code), number_of(code)))
         if ioctl is None:
             driver = file.driver
-            error = driver.refusal(type_of(code), number_of(code)) if isinstance(driver, DrmDriver) else errno.EINVAL
+            kind, number = type_of(code), number_of(code)
+            error = driver.refusal(file, kind, number) if isinstance(driver, DrmDriver) else errno.EINVAL
             self._system.emit(Called(file, "unknown", code, {}, {}, -error, 0))
             return Reply(-error)
         call = Call(ioctl.narrow if narrow else ioctl, code, request.payload, request.descriptor)

@@ -11,8 +11,9 @@ from openrknn.uapi.layout import Field, Struct
 __all__ = [
     "CAP_DUMB_BUFFER", "CAP_PRIME", "CAP_SYNCOBJ", "CAP_SYNCOBJ_TIMELINE", "CAP_TIMESTAMP_MONOTONIC", "CLOEXEC",
     "COMMAND_BASE", "DUMB_BUFFERS", "GEM_CLOSE", "GEM_FLINK", "GEM_OPEN", "GET_CAP", "GET_MAGIC", "GET_UNIQUE",
-    "IOCTLS", "MAGIC", "MMAP_BASE", "NEED_MASTER", "OF_DISPLAYS", "PRIME_CAP_EXPORT", "PRIME_CAP_IMPORT",
-    "PRIME_FD_TO_HANDLE", "PRIME_HANDLE_TO_FD", "RDWR", "RENDER_ALLOWED", "SET_CLIENT_CAP", "SET_VERSION", "VERSION",
+    "IOCTLS", "LAST_OF_DISPLAYS", "MAGIC", "MAP_DUMB", "MMAP_BASE", "NEED_MASTER", "OF_DISPLAYS",
+    "PRIME_CAP_EXPORT", "PRIME_CAP_IMPORT", "PRIME_FD_TO_HANDLE", "PRIME_HANDLE_TO_FD", "RDWR", "RENDER_ALLOWED",
+    "SET_CLIENT_CAP", "SET_VERSION", "SYNC_OBJECTS", "VERSION", "WITHOUT_EFFECT",
 ]  # fmt: skip
 
 MAGIC = "d"
@@ -35,6 +36,12 @@ NEED_MASTER = frozenset({
 DUMB_BUFFERS = frozenset({0xB2, 0xB3, 0xB4})
 OF_DISPLAYS = frozenset({*range(0xA0, 0xCE), 0xCF, 0xD0})
 """All requests of displays, and of sync objects, which are among them."""
+SYNC_OBJECTS = frozenset({*range(0xBF, 0xC6), *range(0xCA, 0xCE), 0xCF})
+"""Those that render nodes allow too."""
+WITHOUT_EFFECT = frozenset({0xA8, 0xA9})
+"""ATTACHMODE and DETACHMODE: the core answers 0 for every driver."""
+MAP_DUMB = 0xB3
+LAST_OF_DISPLAYS = 0xD0
 CLOEXEC = 0o2000000
 RDWR = 0o2
 

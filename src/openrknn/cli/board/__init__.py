@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from openrknn.cli.board.words import Words
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import TEXT, TRACE, OutputFile
+from openrknn.errors import RknnError
 
 if TYPE_CHECKING:
     from openrknn.board.run import Board, Result, Watcher
+    from openrknn.chips import Chip
 
 NAME = "board"
 HELP = "boot a real kernel with a real NPU driver on the software NPU"
-DESCRIPTION = """Boot a real Linux kernel in QEMU, give it an RK3588's NPU whose work the software NPU does, load the
+DESCRIPTION = """Boot a real Linux kernel in QEMU, give it an NPU whose work the software NPU does, load the
 kernel's own driver (mainline's `rocket`, or the vendor's `rknpu` from a file of yours), and run an AArch64 program on
 it. The program is a file that needs no libraries, or with --root one of an arm64 system. `setup` makes what this needs,
 once, from Debian's packages: a kernel, the modules, a shell, and QEMU where this system has none that is new enough."""
@@ -36,7 +38,6 @@ EXAMPLES = (
 )
 _ACTIONS = ("setup", "run", "shell", "test")
 _MODULE = "rocket"
-_MOST_CORES = 3
 _CHIP = "rk3588"
 
 
@@ -44,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("--kernel", choices=("rocket", "rknpu"), default=_MODULE, help="driver (default: rocket)")
     parser.add_argument("--module", metavar="FILE", help="the driver's module (default: setup's rocket.ko)")
-    parser.add_argument("--cores", type=int, default=_MOST_CORES, metavar="N", help="cores of the NPU (default: 3)")
+    parser.add_argument("--chip", default=_CHIP, metavar="NAME", help=f"whose NPU (default: {_CHIP}; rknpu: any)")
+    parser.add_argument("--cores", type=int, metavar="N", help="cores of the NPU (default: as the chip has)")
     parser.add_argument("--memory", type=int, default=1024, metavar="MB", help="the guest's memory (default: 1024)")
     parser.add_argument(
         "--real-time", action="store_true",
@@ -118,15 +120,13 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _test(arguments: argparse.Namespace, output: Output) -> int:
-    """The cases of `rocket` on the emulated kernel and on the real one."""
+    """The driver's cases on the emulated kernel and on the real one."""
     from openrknn.board.conformance import KNOWN, compare, emulated_answers, real_answers
 
-    if arguments.kernel != _MODULE:
-        raise CommandError(f"there are cases for {_MODULE} only; run programs of your own with `openrknn board run`")
     log = Path(arguments.log) if arguments.log else None
     with _board(arguments) as (board, modules):
         real, result = real_answers(board, modules, log, arguments.timeout)
-    found = compare(emulated_answers(), real)
+    found = compare(emulated_answers(arguments.kernel), real, arguments.kernel)
     if output.is_json:
         differences = [{"case": one.case, "emulated": one.emulated, "real": one.real} for one in found.differences]
         output.data({"cases": found.cases, "differences": differences, "known": found.known, "starts": result.jobs})
@@ -136,7 +136,7 @@ def _test(arguments: argparse.Namespace, output: Output) -> int:
             output.line(f"  emulated: {', '.join(one.emulated)}")
             output.line(f"  real:     {', '.join(one.real)}")
         for case in found.known:
-            output.line(f"{case}: differs, as known: {KNOWN[case]}")
+            output.line(f"{case}: differs, as known: {KNOWN[arguments.kernel][case]}")
         counts = f"{found.cases} cases, {len(found.differences)} differ, {len(found.known)} differ as known"
         output.line(f"{counts}; {result.jobs} starts of the NPU, {result.seconds:.1f} s")
     return int(bool(found.differences))
@@ -150,11 +150,13 @@ def _board(arguments: argparse.Namespace) -> Iterator[tuple[Board, list[Path]]]:
     from openrknn.board.run import Board
     from openrknn.fakekernel.faults import parse_fault
 
-    if not 1 <= arguments.cores <= _MOST_CORES:
-        raise CommandError(f"--cores {arguments.cores}: an RK3588 has 1 to {_MOST_CORES}")
+    chip = _chip(arguments)
+    cores = chip.cores if arguments.cores is None else arguments.cores
+    if not 1 <= cores <= chip.cores:
+        raise CommandError(f"--cores {cores}: {chip.title} has 1 to {chip.cores}")
     if arguments.kernel != _MODULE and arguments.module is None:
         raise CommandError("the vendor's driver is no part of any distribution: name its file with --module rknpu.ko")
-    faults = [parse_fault(text, arguments.cores) for text in arguments.fault]
+    faults = [parse_fault(text, cores) for text in arguments.fault]
     folders = {name: _folder(getattr(arguments, name, None), f"--{name}") for name in ("root", "share")}
     files = find_files(Path(arguments.files) if arguments.files else None)
     module = Path(arguments.module) if arguments.module else files.modules.get(_MODULE)
@@ -164,7 +166,8 @@ def _board(arguments: argparse.Namespace) -> Iterator[tuple[Board, list[Path]]]:
     qemu = find_qemu(files.folder / "qemu")
     with _recorder(arguments) as watcher:
         yield Board(
-            arguments.kernel, files, qemu, machine, arguments.cores, folders["root"], folders["share"], faults, watcher
+            arguments.kernel, files, qemu, machine, cores, folders["root"], folders["share"], faults, watcher,
+            chip.name,
         ), [module]
 
 
@@ -176,9 +179,23 @@ def _recorder(arguments: argparse.Namespace) -> Iterator[Watcher | None]:
     from openrknn.trace.archive import TraceWriter
     from openrknn.trace.board_recorder import BoardRecorder
 
-    about = {"chip": _CHIP, "driver": arguments.kernel, "recorded": "on a virtual board"}
+    about = {"chip": arguments.chip, "driver": arguments.kernel, "recorded": "on a virtual board"}
     with TraceWriter(arguments.trace, **about) as writer:
         yield BoardRecorder(writer)
+
+
+def _chip(arguments: argparse.Namespace) -> Chip:
+    from openrknn.chips import chip_named
+
+    try:
+        chip = chip_named(arguments.chip)
+    except RknnError as error:
+        raise CommandError(f"--chip: {error}") from error
+    if arguments.kernel == _MODULE and chip.name != _CHIP:
+        raise CommandError(f"--chip {chip.name}: {_MODULE} knows RK3588 only; --kernel rknpu is the vendor's driver")
+    if arguments.action == "test" and chip.name != _CHIP:
+        raise CommandError(f"--chip {chip.name}: the cases of `test` are commands for RK3588")
+    return chip
 
 
 def _folder(name: str | None, option: str) -> Path | None:
@@ -204,4 +221,4 @@ def _summarize(result: Result, arguments: argparse.Namespace) -> None:
         for fault in result.not_met:
             Output.complain(f"fault {fault}: no start had it")
         counts = f"{result.jobs} starts of the NPU{failed}, {result.seconds:.1f} s"
-        Output.complain(f"virtual RK3588, driver {arguments.kernel}: {counts}")
+        Output.complain(f"virtual {_chip(arguments).title}, driver {arguments.kernel}: {counts}")
