@@ -18,6 +18,8 @@ NOWHERE = 0x10
 """An address that no program has mapped."""
 ALL_ONES = 0xFFFF_FFFF
 Value = int | str
+_WIDE = ("u64", "s64", "word")
+"""Types of fields with 64 bits in the programs that run cases."""
 _REQUEST_SIZE_BITS = 16
 _SIZE_MASK = 0x3FFF << _REQUEST_SIZE_BITS
 
@@ -53,7 +55,7 @@ class Script:
         for field in ioctl.argument.fields:
             if field.name in values:
                 place = f"{address}+{ioctl.argument.offsets[field.name]}"
-                self.do("set64" if field.type in ("u64", "s64") else "set32", place, values[field.name])
+                self.do("set64" if field.type in _WIDE else "set32", place, values[field.name])
 
     def call(
         self, file: str, ioctl: Ioctl, /, *, as_request: int | None = None, as_bytes: int | None = None, **values: Value
@@ -68,7 +70,7 @@ class Script:
 
     def get(self, variable: str, address: str, ioctl: Ioctl, field: str) -> str:
         """A field of an argument as a variable."""
-        wide = {entry.name: entry.type for entry in ioctl.argument.fields}[field] in ("u64", "s64")
+        wide = {entry.name: entry.type for entry in ioctl.argument.fields}[field] in _WIDE
         self.do("get64" if wide else "get32", variable, f"{address}+{ioctl.argument.offsets[field]}")
         return f"${variable}"
 
