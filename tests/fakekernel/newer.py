@@ -61,9 +61,12 @@ def multiply(
         return Product(shapes, result, done.stderr if done.returncode else "")
 
 
-def both_of_mini(device: Device, version: str, model: Path) -> list[tuple[str, Array, Array]]:
-    """Each output of the stored inputs: its name, the numbers of our Session, those of librknnmrt."""
-    values, _ = answers(model)
+def both_of_mini(
+    device: Device, version: str, model: Path, values: Sequence[Array] | None = None
+) -> list[tuple[str, Array, Array]]:
+    """Each output of the inputs (the stored ones): its name, the numbers of our Session, those of librknnmrt."""
+    if values is None:
+        values, _ = answers(model)
     arrays = [value if value.dtype == np.uint8 else _moved(value) for value in values]
     with Session(model) as session:
         layout = "nhwc" if any(array.ndim == 4 for array in arrays) else None

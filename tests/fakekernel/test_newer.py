@@ -24,7 +24,7 @@ from tests.witness import runtimes
 from tests.witness.runtimes import Runtime, recognise
 from tests.witness.witness import WitnessMissingError
 
-RK = [("2.0.0b8", chip) for chip in ("rk3588", "rk3576", "rk3566")] + [("1.6.0", "rk3588"), ("1.6.0", "rk3566")]
+RK = {"2.0.0b8": ("rk3588", "rk3576", "rk3566", "rk3562"), "1.6.0": ("rk3588", "rk3566", "rk3562")}
 MINI = ("rv1106", "rv1103", "rv1106b", "rv1103b")
 DIFFERENT = {"cpu_sin_rk3588_i8": "the vendor's sine of the CPU cuts off where ours and the simulator's rounds"}
 REFUSED = {
@@ -60,9 +60,9 @@ def need(name: str, version: str) -> None:
 
 
 def cases() -> Iterator[tuple[str, str, Path]]:
-    for version, chip in RK:
-        for path in goldens(chip):
-            yield version, chip, path
+    for version, chips in RK.items():
+        for chip in chips:
+            yield from ((version, chip, path) for path in goldens(chip))
 
 
 @pytest.mark.witness

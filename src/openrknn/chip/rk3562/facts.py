@@ -23,10 +23,12 @@ _RK3562 = Chip(
     has_nbuf=True,
     bias_group=4,
     cbuf=Cbuf(8, 32 * 1024, "DIVISION", "data_b", pixel_numbers=4),
+    hw_version=0x54524549,
     clocks=tuple(mhz * MHZ for mhz in range(300, 1001, 100)),
     evidence=evidence(
         cbuf="inferred: CBUF_CON0.data is 14 to 8 of 16 halves, and rows fill halves of 256 entries",
         clocks=DEVICE_TREE,
+        hw_version="what runtime 2.0.0b8 takes on an emulated device: the letters TREE, and 4 as in its target t4",
     ),
 )
 CHIPS = (_RK3562,)

@@ -41,7 +41,7 @@ _RK3576 = Chip(
         cbuf="inferred: rows fill four or five of seven banks of 1024 entries; the second core's begin at entry 7168",
         task_lists=f"{FILES}: the one-core list is stored once per core",
         clocks="kernel logs in public bug reports: where it boots, and the highest",
-        hw_version="runtime 2.0.0b8 on an emulated device: of 0x46495200 to 0x4649527f the only one that it takes",
+        hw_version="what runtime 2.0.0b8 takes on an emulated device: the letters FIRE, and 2 as in its target f2",
     ),
 )
 
