@@ -73,7 +73,7 @@ def run(
 def both(
     device: Device, witness: Witness, model: Path, options: Sequence[str] = (), values: Sequence[Array] | None = None
 ) -> list[tuple[str, bytes, bytes]]:
-    """Each output of the inputs (the stored ones): its name, the bytes of our Session, those of the vendor's runtime."""
+    """Each output of the inputs (the stored ones): its name, our bytes, those of the vendor's runtime."""
     if values is None:
         values, _ = answers(model)
     arrays = [_as_fed(value) for value in values]
