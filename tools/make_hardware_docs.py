@@ -70,8 +70,9 @@ def _roundings() -> Iterator[str]:
         "",
         "On RV1103 more is settled: averages of 2 x 2, products and sums of tensors, and convolutions round halves to",
         "even with the zero point included, and the round bit of the output converter sends them away from zero",
-        "(dnhkng/open-rknpu: 10.6 million bytes of a Luckfox board, all equal to integer models). No recording of",
-        "RK3576 or RK3562 that tells roundings apart is known.",
+        "(dnhkng/open-rknpu: 10.6 million bytes of a Luckfox board, all equal to integer models). RK3576 rounds to the",
+        "nearest number in its output converter; no recording has a tie. None is known of RK3562. See",
+        "[ledgers of others](ledgers.md).",
     )
 
 

@@ -6,8 +6,11 @@ FOLDER holds clones, under whatever names:
 
     dnhkng/open-rknpu     containers, inputs and outputs of an RV1103 board (research/*_suite): every inference of every
                           model that passed on the board
+    gahingwoo/linux-rk3576-npu   models (vendor-capture/*.tflite) and what an RK3576 board gave for them: how many bytes
+                          and channels are TensorFlow Lite's
 
-Prints one line per suite: models, inferences, how many are equal byte for byte, and the reason where one was not run.
+Prints one line per suite: models, inferences, how many are equal byte for byte (or count for count), and the reason
+where one was not run.
 Exit code 1 if an answer differs, 3 if FOLDER has no clone that is known. docs/fidelity.md says what came out.
 """
 
@@ -23,6 +26,7 @@ from pathlib import Path
 
 from openrknn.errors import RknnError
 from tests.silicon.open_rknpu.container import Loaded, read
+from tests.silicon.rk3576_counts import COUNTS, counted, file_of
 
 DIFFERS, NOTHING = 1, 3
 
@@ -45,9 +49,14 @@ class Result:
         return f"{self.suite}: {self.models} models, {self.equal} of {self.inferences} inferences equal{reasons}"
 
 
+def places(folder: Path) -> list[Path]:
+    """Where a clone may be: FOLDER itself, or one in it."""
+    return [folder, *sorted(entry for entry in folder.iterdir() if entry.is_dir())]
+
+
 def suites(folder: Path) -> Iterator[Path]:
     """The suites of a clone of open-rknpu, wherever in FOLDER it is."""
-    for place in (folder, *sorted(entry for entry in folder.iterdir() if entry.is_dir())):
+    for place in places(folder):
         yield from sorted(place.glob("research/*_suite"))
 
 
@@ -85,6 +94,21 @@ def run(suite: Path) -> Result:
     return result
 
 
+def convolutions(folder: Path) -> Result:
+    """The counts of linux-rk3576-npu: each is a number of the board log."""
+    result = Result("linux-rk3576-npu")
+    for place in places(folder):
+        for name, said in COUNTS.items():
+            path = place / file_of(name)
+            if path.is_file():
+                found = counted(path, said)
+                result.models += 1
+                result.inferences += 1
+                result.bytes += said.bytes
+                result.equal += found == (said.bytes, said.channels)
+    return result
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,10 +120,12 @@ def main() -> int:
         print(f"{arguments.folder} is not a folder: give the one that holds your clones", file=sys.stderr)
         return NOTHING
     found = [suite for suite in suites(arguments.folder) if not arguments.suite or suite.name in arguments.suite]
-    if not found:
-        print(f"no clone of dnhkng/open-rknpu (research/*_suite) in {arguments.folder}", file=sys.stderr)
-        return NOTHING
     results = [run(suite) for suite in found]
+    counts = convolutions(arguments.folder) if not arguments.suite else Result("")
+    results += [counts] if counts.models else []
+    if not results:
+        print(f"no clone of dnhkng/open-rknpu or gahingwoo/linux-rk3576-npu in {arguments.folder}", file=sys.stderr)
+        return NOTHING
     if arguments.json:
         print(json.dumps([asdict(result) for result in results], indent=1))
     else:

@@ -18,6 +18,7 @@ from openrknn.isa import Precision
 from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.task.out_cvt import Config
+from tests.silicon.rk3576_counts import lite
 
 Rounding = numerics.Rounding
 
@@ -135,16 +136,7 @@ CONVOLUTION_SCALE, CONVOLUTION_SHIFT = 0x6CF0, 22
 """As the log prints them."""
 
 
-def lite(sums: Numbers) -> Numbers:
-    """TensorFlow Lite's own rounding: a doubled high product, then a shift, each with halves away from zero."""
-    factor = float(np.float32(1 / 128)) * float(np.float32(0.02)) / float(np.float32(0.0235))
-    fraction, exponent = np.frexp(factor)
-    product = sums * round(float(fraction) * 2**31)
-    high = np.where(product >= 0, product + (1 << 30) >> 31, -(-product + (1 << 30) - 1 >> 31))
-    bits = -int(exponent)
-    rest = high & (1 << bits) - 1
-    found: Numbers = np.clip((high >> bits) + (rest > ((1 << bits) - 1 >> 1) + (high < 0)), 0, 255)
-    return found
+FACTOR = float(np.float32(1 / 128)) * float(np.float32(0.02)) / float(np.float32(0.0235))
 
 
 @pytest.mark.parametrize(("channels", "equal"), EQUAL.items())
@@ -154,7 +146,8 @@ def test_as_many_channels_as_on_an_rk3576(channels: int, equal: int) -> None:
     bias = random.integers(1300, 22000, channels)
     features = (np.arange(64 * 64) * 7 % 251 - 128).reshape(64, 64)
     sums = features @ weights.T + bias
+    lites = np.clip(lite(sums, FACTOR), 0, 255)
     found = converted(sums, CONVOLUTION_SCALE, CONVOLUTION_SHIFT, -128) + 128
-    assert np.count_nonzero((found == lite(sums)).all(axis=0)) == equal
+    assert np.count_nonzero((found == lites).all(axis=0)) == equal
     down = np.clip((sums * CONVOLUTION_SCALE >> CONVOLUTION_SHIFT) - 128, -128, 127) + 128
-    assert np.count_nonzero((down == lite(sums)).all(axis=0)) != equal
+    assert np.count_nonzero((down == lites).all(axis=0)) != equal

@@ -38,6 +38,7 @@ from openrknn.verify.cases import LOOKUP_FACTOR, Case
 _ATOM = 16
 _BOARDS = "PP-OCR's 16 scores (RK3588)"
 _RV1103 = "dnhkng/open-rknpu (RV1103)"
+_ORK = "six products of oRKLLM/ork-driver (RK3588)"
 
 
 class Question(NamedTuple):
@@ -86,7 +87,7 @@ QUESTIONS: dict[str, Question] = {
             "once, halves up": lambda case: once(case, UP),
             "once, halves away from zero": lambda case: once(case, AWAY),
             "once, rounded down": lambda case: once(case, FLOOR),
-        }, "once, halves to even", "S", f"{_BOARDS}; {_RV1103}; ork-driver's int8 results (RK3588)"),
+        }, "once, halves to even", "S", f"{_BOARDS}; {_RV1103}; without an offset {_ORK}"),
         Question("out_ties_bit", "output converter with its round bit: x >> n", shifts(source, 2), AWAY, "?",
                  f"RK3588's manual: \"round-up 0.5 to 1\"; away from zero by {_RV1103}, 12,288 bytes, up refuted"),
         Question("ew_converter", "operand of EW: e * scale >> n", shifts(lambda case: 3 * operand(case), 2), EVEN,
