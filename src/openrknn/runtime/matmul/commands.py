@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from openrknn.chip.limits import row_entries
 from openrknn.chip.rk3588.registers import RK3588
 from openrknn.chips import CHIPS
 from openrknn.isa import NOP_WORD, assemble, fetch_amount, parse_text
@@ -142,8 +143,7 @@ class Product:
     def entries(self, width: int) -> int:
         """CBUF entries of 64 bytes that a row of this many pixels takes."""
         atoms = -(-self.k * self.kind.bits // 128)
-        whole, rest = divmod(atoms, 4)
-        return whole * width + (width if rest == 3 else -(-rest * width // 4))
+        return row_entries(atoms, width, _CHIP.known_cbuf.entry_atoms)
 
     def tiles(self) -> Iterator[tuple[int, int]]:
         """(first row, rows) of each task: equal parts that fit into the banks for data."""
