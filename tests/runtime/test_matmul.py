@@ -15,6 +15,7 @@ from openrknn.device import SoftwareDevice
 from openrknn.errors import UnsupportedError
 from openrknn.isa import RK3588, disassemble, format_instruction
 from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.matmul import commands_rk3576
 from openrknn.runtime.matmul.commands import KINDS, Addresses, Product, streams
 from openrknn.runtime.matmul.matmul import Matmul
 from openrknn.runtime.matmul.own import kind_of
@@ -112,7 +113,7 @@ def test_an_open_device_stays_open() -> None:
         for _ in range(2):
             with openrknn.Matmul(4, 64, 32, "int8", device=device) as matmul:
                 assert np.array_equal(matmul(a, b), a.astype(np.int32) @ b.astype(np.int32))
-    with SoftwareDevice(CHIPS["rk3566"]) as other, pytest.raises(UnsupportedError, match="RK3588, not of RK3566"):
+    with SoftwareDevice(CHIPS["rk3566"]) as other, pytest.raises(UnsupportedError, match="RK3576, not of RK3566"):
         Matmul(4, 64, 32, "int8", device=other)
 
 
@@ -146,7 +147,8 @@ def test_the_commands_are_those_of_the_vendor_s_runtime() -> None:
 
 def test_one_row_of_4_bit_numbers_has_commands_of_its_own() -> None:
     """Those of runtime 2.3.2 for one row of 4 x 64 x 64 (ork-driver, src/regcmd_i4.h), which RK3588 ran (excerpt)."""
-    words, _ = streams(Product(1, 64, 64, kind_of(1, 64, bits=4)), Addresses(0xFFFFD000, 0xFFFFC000, 0xFFFFB000), 0)
+    kind = kind_of(CHIPS["rk3588"], 1, 64, bits=4, b_bits=4)
+    words, _ = streams(Product(1, 64, 64, kind), Addresses(0xFFFFD000, 0xFFFFC000, 0xFFFFB000), 0)
     values = {word & 0xFFFF: word >> 16 & 0xFFFFFFFF for word in words}
     assert {offset: values[offset] for offset in _INT4_REGISTERS} == _INT4_REGISTERS
     random = np.random.default_rng(3)
@@ -157,9 +159,48 @@ def test_one_row_of_4_bit_numbers_has_commands_of_its_own() -> None:
             found = matmul(a, b)
         assert found.dtype == np.int16
         assert np.array_equal(found, np.clip(a.astype(np.int32) @ b.astype(np.int32), -32768, 32767))
-    assert kind_of(2, 64, bits=4).name == kind_of(1, 8224, bits=4).name == "int8"
+    for m, k in ((2, 64), (1, 8224)):
+        assert kind_of(CHIPS["rk3588"], m, k, bits=4, b_bits=4).name == "int8"
 
 
+def test_rk3576_multiplies_by_narrower_matrices() -> None:
+    """Commands of runtime 2.0.0b8 for fp16 x int4, 4 x 64 x 64, native layouts (excerpt); results are RK3588's."""
+    kind = kind_of(CHIPS["rk3576"], 4, 64, bits=16, b_bits=4)
+    places = Addresses(0xFFFFD000, 0xFFFFC000, 0xFFFFB000)
+    words, _ = streams(Product(4, 64, 64, kind), places, 0, commands_rk3576.body)
+    values = {word & 0xFFFF: word >> 16 & 0xFFFFFFFF for word in words}
+    assert {offset: values[offset] for offset in _RK3576_REGISTERS} == _RK3576_REGISTERS
+    random = np.random.default_rng(6)
+    with SoftwareDevice(CHIPS["rk3576"]) as device:
+        for kind_name, formats in _NARROW.items():
+            for m, k, n in ((1, 64, 64), (5, 96, 70), (130, 1500, 20)):
+                a = random.standard_normal((m, k)).astype(np.float16) if formats[0] == "fp16" else _small(random, m, k)
+                b = _small(random, k, n)
+                with Matmul(m, k, n, kind_name, device=device) as matmul, Matmul(m, k, n, kind_name) as other:
+                    assert np.array_equal(matmul(a, b), other(a, b))
+        with Matmul(4, 64, 32, "FLOAT16_MM_INT8_TO_FLOAT32", device=device, b_scale=0.3) as matmul:
+            a, b = random.standard_normal((4, 64)).astype(np.float16), _small(random, 64, 32)
+            wide = (b.astype(np.float32) * np.float32(0.3)).astype(np.float16).astype(np.float64)
+            assert np.allclose(matmul(a, b), a.astype(np.float64) @ wide, rtol=1e-6, atol=1e-5)
+
+
+def _small(random: np.random.Generator, *shape: int) -> npt.NDArray[np.int8]:
+    return random.integers(-8, 8, shape, np.int8)
+
+
+_NARROW = {
+    "FLOAT16_MM_INT8_TO_FLOAT32": ("fp16", "int8"), "FLOAT16_MM_INT4_TO_FLOAT32": ("fp16", "int4"),
+    "FLOAT16_MM_INT4_TO_FLOAT16": ("fp16", "int4"), "INT8_MM_INT4_TO_INT32": ("int8", "int4"),
+    "INT4_MM_INT4_TO_INT16": ("int8", "int4"), "INT8_MM_INT8_TO_INT32": ("int8", "int8"),
+}  # fmt: skip
+_RK3576_REGISTERS = {
+    0x1038: 0xE07, 0x100C: 0x600120, 0x1010: 0xFFF, 0x1014: 9, 0x1018: 0x40000404, 0x101C: 0x800, 0x1020: 0x20,
+    0x1024: 0x3F, 0x1028: 0x8003F, 0x102C: 0x30000, 0x1030: 0x200003, 0x1034: 3, 0x103C: 0x80000, 0x1040: 0x10000000,
+    0x1044: 0x40008, 0x1048: 0xB, 0x1078: 0x30000, 0x1088: 0xFFFFD000, 0x1090: 0x10, 0x1094: 4, 0x1098: 4,
+    0x1110: 0xFFFFC000, 0x118C: 0x30003, 0x3018: 0x10000200, 0x301C: 3, 0x3020: 0x3F, 0x400C: 0x40000004,
+    0x4010: 0xA0000002, 0x4018: 0xFFFFB000, 0x401C: 4, 0x402C: 0x3F, 0x4030: 0x3F0310, 0x4050: 0x23333, 0x40B8: 0xC,
+    0x40C0: 0x4440100,
+}  # fmt: skip
 _INT4_REGISTERS = {
     0x100C: 0x360, 0x1020: 0x10001, 0x1024: 0x3F0040, 0x1028: 1, 0x102C: 1, 0x1030: 0x800, 0x1034: 0x20,
     0x1038: 0x1010040, 0x1040: 0xB1, 0x1044: 1, 0x1070: 0xFFFFD000, 0x107C: 4, 0x1080: 0xFFFFFFD, 0x1088: 0x40,

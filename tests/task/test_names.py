@@ -14,6 +14,7 @@ ALLOWED = {
     "container/mini_links.py": "finds the words of a mini file that hold addresses",
     "container/v1.py": "finds the words of a format 1 file that hold addresses",
     "runtime/matmul/commands.py": "writes the words of the vendor's matmul, register by register",
+    "runtime/matmul/commands_rk3576.py": "the same for RK3576",
     "trace/replay.py": "finds the word of a recorded stream that holds the output's address",
 }
 

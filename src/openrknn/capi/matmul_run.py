@@ -158,7 +158,8 @@ class DeviceRun(_Run):
         """B as [K, N], where it was read when it was bound."""
         # Sums that scales or zero points follow are not to saturate: those of int8 are exact.
         bits = max(spec.type.types[0].bits, 4 if scales.is_plain() else 8)
-        self._product = None if self._is_grouped else OwnProduct(device, *shape, kind_of(shape.m, shape.k, bits=bits))
+        kind = kind_of(device.chip, shape.m, shape.k, bits=bits, b_bits=bits)
+        self._product = None if self._is_grouped else OwnProduct(device, *shape, kind)
 
     def bind(self, name: str, data: Bytes) -> None:
         """A matrix is here from now on."""

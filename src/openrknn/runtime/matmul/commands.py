@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from openrknn.chip.limits import row_entries
 from openrknn.chip.rk3588.registers import RK3588
@@ -116,6 +116,17 @@ class Kind(NamedTuple):
     result_bytes: int
     has_corrections: bool
     """The vendor leaves the stage that corrects sums on. It adds 0 times the sum of the row."""
+    weights: str = ""
+    """Of B where it is narrower than A."""
+    weight_bits: int = 0
+
+    @property
+    def weight_name(self) -> str:
+        return self.weights or self.name
+
+    @property
+    def b_bits(self) -> int:
+        return self.weight_bits or self.bits
 
 
 KINDS = MappingProxyType({
@@ -140,6 +151,11 @@ class Product:
         """Columns of B that lie together."""
         return 256 // self.kind.bits
 
+    @property
+    def kernel_bytes(self) -> int:
+        """Of one column of B."""
+        return self.k * self.kind.b_bits // 8
+
     def entries(self, width: int) -> int:
         """CBUF entries of 64 bytes that a row of this many pixels takes."""
         atoms = -(-self.k * self.kind.bits // 128)
@@ -154,25 +170,16 @@ class Product:
             yield first, min(step, self.m - first)
 
 
-def streams(product: Product, places: Addresses, commands: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """All command words, which lie at the address `commands`, and (first word, body words) of each task."""
-    tiles = list(product.tiles())
-    bodies = [_body(product, places, first, width, tiled=len(tiles) > 1) for first, width in tiles]
-    length = -(-(len(bodies[0]) + TAIL_WORDS) // _STREAM_ALIGNMENT) * _STREAM_ALIGNMENT
-    words: list[int] = []
-    tasks = []
-    for number, body in enumerate(bodies):
-        tasks.append((len(words), len(body)))
-        tail = tail_words(ENABLE)
-        if number + 1 < len(bodies):
-            follower = commands + WORD_BYTES * length * (number + 1)
-            tail = tail_words(ENABLE, follower, fetch_amount(len(bodies[number + 1])))
-        words += [*body, *tail]
-        words += [NOP_WORD] * (length * (number + 1) - len(words))
-    return words, tasks
+class Body(Protocol):
+    """The commands of a task for `width` rows from `first` on, on one chip."""
+
+    def __call__(
+        self, product: Product, places: Addresses, first: int, width: int, *, tiled: bool
+    ) -> list[int]: ...
 
 
-def _body(product: Product, places: Addresses, first: int, width: int, *, tiled: bool) -> list[int]:
+def body(product: Product, places: Addresses, first: int, width: int, *, tiled: bool) -> list[int]:
+    """RK3588's; `tiled`: they are not all rows."""
     kind = product.kind
     atoms = product.kernel_group * kind.result_bytes // 16
     entries = product.entries(width)
@@ -187,8 +194,8 @@ def _body(product: Product, places: Addresses, first: int, width: int, *, tiled:
         a=places.a + first * 16,
         b=places.b,
         c=places.c + first * 16,
-        kernel_bytes=product.k * kind.bits // 8,
-        weight_bytes=product.n * product.k * kind.bits // 8,
+        kernel_bytes=product.kernel_bytes,
+        weight_bytes=product.n * product.kernel_bytes,
         entries=entries,
         data_banks=banks,
         weight_banks=_ALL_BANKS - banks,
@@ -202,3 +209,23 @@ def _body(product: Product, places: Addresses, first: int, width: int, *, tiled:
     )
     zeros = "\n".join(f"{name} 0" for name in _ZEROS)
     return assemble(parse_text(text + zeros, RK3588))
+
+
+def streams(
+    product: Product, places: Addresses, commands: int, of_chip: Body = body
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """All command words, which lie at the address `commands`, and (first word, body words) of each task."""
+    tiles = list(product.tiles())
+    bodies = [of_chip(product, places, first, width, tiled=len(tiles) > 1) for first, width in tiles]
+    length = -(-(len(bodies[0]) + TAIL_WORDS) // _STREAM_ALIGNMENT) * _STREAM_ALIGNMENT
+    words: list[int] = []
+    tasks = []
+    for number, body in enumerate(bodies):
+        tasks.append((len(words), len(body)))
+        tail = tail_words(ENABLE)
+        if number + 1 < len(bodies):
+            follower = commands + WORD_BYTES * length * (number + 1)
+            tail = tail_words(ENABLE, follower, fetch_amount(len(bodies[number + 1])))
+        words += [*body, *tail]
+        words += [NOP_WORD] * (length * (number + 1) - len(words))
+    return words, tasks

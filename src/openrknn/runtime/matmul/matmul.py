@@ -19,7 +19,7 @@ from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.automatic import named_device
 from openrknn.runtime.errors import ClosedError
-from openrknn.runtime.matmul.own import OwnProduct, kind_of
+from openrknn.runtime.matmul.own import OwnProduct, has_commands, kind_of
 from openrknn.vendor.tables.enums import MatmulType, TensorType
 
 Array = npt.NDArray[Any]
@@ -58,9 +58,9 @@ class Matmul(Closing):
 
     `device` is "software" (the NPU in this process), "rknpu" or an open `Device` (our own register commands on the
     kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU multiplies int8 to exact
-    int32, float16 with sums in float32, or one row of int4 to int16; all other types are widened to these before and
-    narrowed after, exactly and with one rounding. Integer results that do not fit their type saturate. On "vendor" the
-    library does what it has, and takes no `b_scale`.
+    int32, float16 with sums in float32, on RK3588 one row of int4 to int16, on RK3576 also an int8 or int4 B by a wider
+    A; all other types are widened to these before and narrowed after, exactly and with one rounding. Integer results
+    that do not fit their type saturate. On "vendor" the library does what it has, and takes no `b_scale`.
     """
 
     def __init__(
@@ -91,12 +91,18 @@ class Matmul(Closing):
             return
         if isinstance(device, str):
             self._device = device = open_device(device, CHIPS["rk3588"])
-        if device.chip.name != "rk3588":
-            raise UnsupportedError(f"openrknn has commands for matrix products of RK3588, not of {device.chip.title}")
+        if not has_commands(device.chip):
+            title = device.chip.title
+            raise UnsupportedError(f"openrknn has commands for matrix products of RK3588 and RK3576, not of {title}")
         self._widens = True
         self.device_name = device.name
+        a, b, _ = self.type.types
+        # With another scale, what multiplies A is a float16 number.
+        b_bits = b.bits if a is not TensorType.FLOAT16 or np.all(self._scale == 1) else a.bits
+        kind = kind_of(device.chip, m, k, bits=a.bits, b_bits=b_bits)
+        self._widens_b = kind.b_bits == 16
         try:
-            self._product = OwnProduct(device, m, k, n, kind_of(m, k, bits=self.type.types[0].bits))
+            self._product = OwnProduct(device, m, k, n, kind)
         except BaseException:
             self._close_device()
             raise
@@ -151,7 +157,7 @@ class Matmul(Closing):
         return values if not self._widens or kind is not TensorType.INT4 else values.astype(np.int8)
 
     def _wide_b(self, values: Array, kind: TensorType) -> Array:
-        if not self._widens or kind is TensorType.FLOAT16 or self.type.types[0] is not TensorType.FLOAT16:
+        if not self._widens or kind is TensorType.FLOAT16 or not self._widens_b:
             return values
         return (values.astype(np.float32) * self._scale).astype(np.float16)
 

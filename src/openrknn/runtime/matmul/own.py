@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.chips import Chip
 from openrknn.container.parts import Task
 from openrknn.device import Device, DeviceBuffer, Job, PreparedJob
 from openrknn.numerics import pack_int4
-from openrknn.runtime.matmul.commands import ENABLE, KINDS, Addresses, Kind, Product, streams
+from openrknn.runtime.matmul import commands, commands_rk3576
+from openrknn.runtime.matmul.commands import ENABLE, Addresses, Kind, Product, streams
 
 Array = npt.NDArray[Any]
 _K_GROUP = 32
@@ -27,15 +29,30 @@ _DPU_INTERRUPTS = 0x300
 _ALL_INTERRUPTS = 0x1FFFF
 
 
-def kind_of(m: int, k: int, *, bits: int) -> Kind:
-    """The formats by which the NPU multiplies numbers of so many bits, the wide ones floating point.
+_BODIES = {"rk3588": commands.body, "rk3576": commands_rk3576.body}
+"""Chips that there are commands for."""
 
-    A task of 4-bit numbers multiplies one row, as the vendor's do: with one row it reads half the bytes of int8, and
+
+def has_commands(chip: Chip) -> bool:
+    """Whether this chip can multiply."""
+    return chip.name in _BODIES
+
+
+def kind_of(chip: Chip, m: int, k: int, *, bits: int, b_bits: int) -> Kind:
+    """The formats by which the NPU multiplies A and B of so many bits, 16 being floating point.
+
+    RK3576 takes a B that is narrower than A. On RK3588 both have the format of A, and
+
+    a task of 4-bit numbers multiplies one row, as the vendor's do: with one row it reads half the bytes of int8, and
     with more it reads B again for each. Its int16 sums saturate, so that parts along K cannot be added up.
     """
-    if bits == 4:
-        return KINDS["int4" if m == 1 and k <= _MOST_INT4 else "int8"]
-    return KINDS["int8" if bits == 8 else "fp16"]
+    name = "fp16" if bits == 16 else "int8"
+    if chip.name == "rk3576":
+        narrow = f"{name} x int{b_bits}"
+        return commands_rk3576.KINDS[narrow if narrow in commands_rk3576.KINDS else name]
+    if bits == 4 and m == 1 and k <= _MOST_INT4:
+        name = "int4"
+    return commands.KINDS[name]
 
 
 @dataclass(slots=True)
@@ -68,6 +85,7 @@ class OwnProduct:
         self._shape = (m, k, n)
         self._kind, is_float = kind, kind.result == "fp32"
         self._dtype = np.dtype(np.float16 if is_float else np.int8)
+        self._b_dtype = np.dtype(np.float16 if kind.b_bits == 16 else np.int8)
         self._sums = np.dtype({"fp32": np.float32, "int32": np.int32, "int16": np.int16}[kind.result])
         self._totals = self._sums if is_float or k * _LARGEST_PRODUCT <= _LARGEST_INT32 else np.dtype(np.int64)
         self._buffers: list[DeviceBuffer] = []
@@ -108,12 +126,12 @@ class OwnProduct:
         """[K, N] as weights [N1, K1, N2, K2]."""
         for part in self._parts:
             piece = values[part.inner, part.columns]
-            padded = np.zeros((part.product.k, part.product.n), self._dtype)
+            padded = np.zeros((part.product.k, part.product.n), self._b_dtype)
             padded[: piece.shape[0], : piece.shape[1]] = piece
             n2 = part.product.kernel_group
             tiles = padded.reshape(part.product.k // _K_GROUP, _K_GROUP, part.product.n // n2, n2)
             ordered = tiles.transpose(2, 0, 3, 1).reshape(-1)
-            stored = pack_int4(ordered) if self._kind.bits == 4 else ordered.view(np.uint8)
+            stored = pack_int4(ordered) if self._kind.b_bits == 4 else ordered.view(np.uint8)
             part.b.array[: stored.size] = stored
             part.forget()
 
@@ -154,18 +172,19 @@ class OwnProduct:
     def _part(self, rows: slice, inner: slice, columns: slice, a: DeviceBuffer) -> _Part:
         group = 256 // self._kind.bits
         product = Product(_rounded(rows, 4), _rounded(inner, _K_GROUP), _rounded(columns, group), self._kind)
-        b = self._allocate(product.k * product.n * self._kind.bits // 8, "B")
+        b = self._allocate(product.n * product.kernel_bytes, "B")
         c = self._allocate(product.m * product.n * self._kind.result_bytes, "C")
         places = Addresses(a.address, b.address, c.address)
-        count = len(streams(product, places, 0)[0])
-        commands = self._allocate(8 * count, "commands")
-        words, tasks = streams(product, places, commands.address)
-        commands.array.view(np.uint64)[: len(words)] = words
+        of_chip = _BODIES[self._device.chip.name]
+        count = len(streams(product, places, 0, of_chip)[0])
+        listed = self._allocate(8 * count, "commands")
+        words, tasks = streams(product, places, listed.address, of_chip)
+        listed.array.view(np.uint64)[: len(words)] = words
         records = tuple(
-            Task(0, 0, ENABLE, _DPU_INTERRUPTS, _ALL_INTERRUPTS, 0, amount, 0, commands.address + 8 * first)
+            Task(0, 0, ENABLE, _DPU_INTERRUPTS, _ALL_INTERRUPTS, 0, amount, 0, listed.address + 8 * first)
             for first, amount in tasks
         )
-        job = Job(records, (tuple(range(len(records))),), constants=(b,), buffers=(a, c, commands))
+        job = Job(records, (tuple(range(len(records))),), constants=(b,), buffers=(a, c, listed))
         return _Part(product, rows, inner, columns, a, b, c, job)
 
 
