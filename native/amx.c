@@ -12,7 +12,7 @@
 #include "internal.h"
 
 /* Half of 1024 in a cycle. */
-enum { TILE_PRODUCTS = 1000 };
+enum { TILE_PRODUCTS = 1000, TILE_CHOOSES = 1 };
 
 /* Palette 1: rows, and bytes of a row, of each of 8 tiles. */
 typedef struct {

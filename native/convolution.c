@@ -316,7 +316,7 @@ int run_convolution(const openrknn_convolution *step)
     }
     convolution c = {
         .step = step,
-        .kernels = kernels_of(step->kernels),
+        .kernels = convolution_kernels(step),
         .atoms = input_atoms(step),
         .addends = step->dpu.chain.flags ? step->dpu.chain.addends : NULL,
     };

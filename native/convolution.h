@@ -96,6 +96,29 @@ static inline int32_t piece_count(const openrknn_convolution *step)
     return step->kernel_height * (step->kernel_width / run_width(step)) * run_pieces(step);
 }
 
+static inline int32_t out_atoms(const openrknn_convolution *step)
+{
+    int32_t written = step->dpu.halves ? divide_up(step->dpu.target.atoms, 2) : step->dpu.target.atoms;
+    return at_most(divide_up(step->dpu.channels, ATOM), written);
+}
+
+/*
+ * The kernels of a convolution: tiles cost more than they save where a kernel has few products. In cycles for one pixel,
+ * measured on Sapphire Rapids beside VNNI. Weights are packed once for all steps that share them, so that nothing may
+ * count here but what their layout depends on.
+ */
+static inline const kernel_set *convolution_kernels(const openrknn_convolution *step)
+{
+    enum { TENTH = 10, PRODUCTS = 8, WINDOW = 16, PIECE_TENTHS = 13, ATOM_TENTHS = 110, PIXEL_TENTHS = 140 };
+    const kernel_set *kernels = kernels_of(step->kernels);
+    if (!kernels->chooses || is_float(step) || step->depthwise)
+        return kernels;
+    const int64_t atoms = out_atoms(step), inputs = (int64_t)tap_count(step) * lanes_of(step);
+    const int64_t usual = TENTH * (atoms * inputs / PRODUCTS + inputs / WINDOW);
+    const int64_t tiles = atoms * (PIECE_TENTHS * piece_count(step) + ATOM_TENTHS) + PIXEL_TENTHS + TENTH * input_atoms(step);
+    return tiles < usual ? kernels : kernels->rest;
+}
+
 /* Taps as the kernels count them: by pixel, places of a tap in all pieces. */
 static inline int32_t kernel_taps(const openrknn_convolution *step, const kernel_set *kernels)
 {
@@ -109,12 +132,6 @@ static inline int32_t kernel_tap(const openrknn_convolution *step, const kernel_
     const int32_t window = step->kernel_height * step->kernel_width, width = run_width(step);
     const int32_t run = tap % window / width, place = tap % window % width;
     return run * run_pieces(step) * (PIECE / lanes_of(step)) + place * input_atoms(step) + tap / window;
-}
-
-static inline int32_t out_atoms(const openrknn_convolution *step)
-{
-    int32_t written = step->dpu.halves ? divide_up(step->dpu.target.atoms, 2) : step->dpu.target.atoms;
-    return at_most(divide_up(step->dpu.channels, ATOM), written);
 }
 
 static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)

@@ -5,7 +5,7 @@
 
 int64_t openrknn_packed_bytes(const openrknn_convolution *step)
 {
-    const kernel_set *kernels = kernels_of(step->kernels);
+    const kernel_set *kernels = convolution_kernels(step);
     if (is_float(step))
         return out_atoms(step) * float_block_bytes(step) + SLACK;
     int32_t atoms = divide_up(out_atoms(step), kernels->block);
@@ -193,7 +193,7 @@ static void pack_floats(const openrknn_convolution *step, const kernel_set *kern
 
 void pack_weights(const openrknn_convolution *step)
 {
-    const kernel_set *kernels = kernels_of(step->kernels);
+    const kernel_set *kernels = convolution_kernels(step);
     if (is_float(step)) {
         if (step->depthwise)
             pack_depthwise_floats(step);

@@ -198,6 +198,7 @@ typedef struct kernel_set {
     uint32_t needs; /* features of the processor */
     int32_t products, float_products; /* in a nanosecond, roughly, of one thread: see useful_threads */
     const struct kernel_set *rest; /* whose kernels those are that this set has none for; or NULL */
+    int32_t chooses; /* the rest's convolution where that is faster */
 
     /* int8 convolution */
     int32_t input_bytes;    /* 1, or 2 where inputs are widened to int16 */
@@ -254,7 +255,7 @@ typedef struct kernel_set {
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
 typedef struct {
-    int32_t at_once, products;
+    int32_t at_once, products, chooses;
     int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
     void (*segment)(const segment_task *task);

@@ -32,6 +32,7 @@ static kernel_set with_tiles(const kernel_set *rest, const tile_kernels *own, co
     set.input_bytes = set.block = set.by_pixel = 1;
     set.weight_offset = set.folds = set.product_offset = 0;
     set.at_once = own->at_once;
+    set.chooses = own->chooses;
     set.products = own->products;
     set.block_bytes = own->block_bytes;
     set.store = own->store;

@@ -6,6 +6,7 @@
  *     tile_load(tile, at, step)        rows of 64 bytes, `step` bytes apart
  *     tile_store(tile, at, step)
  *     TILE_PRODUCTS                    in a nanosecond, roughly
+ *     TILE_CHOOSES                     whether other kernels take what is faster without tiles
  *     tile_multiply(sums, a, b)        sums[m][n] += a[m][4k + i] * b[k][4n + i], bytes with signs, sums of 32 bits
  *
  * A convolution finds its input as [row][column][channels], so that the columns of a kernel's row and their channels are
@@ -395,6 +396,6 @@ static void product(const product_task *task)
 
 #define TILE_KERNELS                                                                                                   \
     {                                                                                                                  \
-        .at_once = AT_ONCE, .products = TILE_PRODUCTS, .block_bytes = block_bytes, .store = store, .segment = segment, .row_sums = row_sums,      \
+        .at_once = AT_ONCE, .products = TILE_PRODUCTS, .chooses = TILE_CHOOSES, .block_bytes = block_bytes, .store = store, .segment = segment, .row_sums = row_sums,      \
         .begin = begin, .end = end, .product = product,                                                                \
     }

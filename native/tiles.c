@@ -4,7 +4,7 @@
  */
 #include "internal.h"
 
-enum { TILE_PRODUCTS = 1, TILES = 8, MOST_TILE_ROWS = 16, MOST_TILE_BYTES = 64 };
+enum { TILE_PRODUCTS = 1, TILE_CHOOSES = 0, TILES = 8, MOST_TILE_ROWS = 16, MOST_TILE_BYTES = 64 };
 
 /* The same for each thread that has tiles; rows = 0: they were not configured, and nothing happens to memory. */
 static _Thread_local struct {
