@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from openrknn.capi.call import CallError
 from openrknn.capi.matmul_attributes import Matrix, Shape, Spec, b_to_native, read_a, read_b, write_c
+from openrknn.capi.matmul_run import DeviceRun, DirectRun
+from openrknn.capi.matmul_scales import Scales
 from openrknn.chips import CHIPS
+from openrknn.device import SoftwareDevice
+from openrknn.runtime.matmul import direct
 from openrknn.vendor.matmul.matrices import pack_a, pack_b, stored
 from openrknn.vendor.tables.enums import MatmulLayout, MatmulQuantization, MatmulType, TensorType
 from openrknn.vendor.tables.matmul import ALIGNMENT, native_tile
@@ -121,3 +125,30 @@ def test_the_info_of_every_version(version: str) -> None:
         with pytest.raises(CallError, match="neither RKNN_TENSOR_FLOAT16 nor RKNN_TENSOR_INT8"):
             made.create(3, 64, 32, TensorType.UINT8)
     made.close()
+
+
+@pytest.mark.skipif(not direct.is_available(), reason="no native library: there is nothing to compare with")
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize(
+    "kind",
+    [MatmulType.FLOAT16_MM_INT8_TO_FLOAT32, MatmulType.FLOAT16_MM_INT4_TO_FLOAT32, MatmulType.INT8_MM_INT4_TO_INT32],
+)
+def test_commands_of_rk3576_take_a_narrow_b(kind: MatmulType, *, scaled: bool) -> None:
+    """The same C by commands and without; a zero point beside float16 makes B float16."""
+    quantization = MatmulQuantization.PER_LAYER_ASYM if scaled else MatmulQuantization.PER_LAYER_SYM
+    spec, shape = Spec(CHIPS["rk3576"], kind, b_quantization=quantization), Shape(3, 64, 64)
+    scales = Scales(spec)
+    if scaled:
+        scales.put("B", np.array([0.5], np.float32), np.array([3], np.int32), shape)
+    random, matrices, found = np.random.default_rng(2), spec.matrices(shape), []
+    data = {name: random.integers(0, 60, matrices[name].size_bytes, np.uint8) for name in "AB"}
+    with SoftwareDevice(CHIPS["rk3576"]) as device:
+        for run in (DirectRun(spec, shape, scales), DeviceRun(device, spec, shape, scales)):
+            c = np.zeros(matrices["C"].size_bytes, np.uint8)
+            for name, bound in {**data, "C": c}.items():
+                run.bind(name, bound)
+            run.run()
+            run.close()
+            found.append(c)
+    assert found[0].any()
+    assert np.array_equal(found[0], found[1])

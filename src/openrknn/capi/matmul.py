@@ -25,6 +25,7 @@ from openrknn.device import Device, open_device
 from openrknn.device.automatic import AUTO, DEVICE_VARIABLE, automatic_device
 from openrknn.monitor.board import soc
 from openrknn.runtime.matmul import direct
+from openrknn.runtime.matmul.own import has_commands
 from openrknn.vendor.tables.enums import CoreMask
 from openrknn.vendor.tables.names import c_name
 from openrknn.vendor.tables.platforms import refusal
@@ -44,7 +45,7 @@ def matmul_chip() -> Chip:
 def _opened(chip: Chip) -> Device | None:
     """The device of the chip where openrknn has commands for it; None: the software NPU's sums without commands."""
     text = automatic_device(chip)
-    if text.partition(":")[0] != "software" and chip.name == _DEFAULT:
+    if text.partition(":")[0] != "software" and has_commands(chip):
         return open_device(text, chip)
     return None if direct.is_available() else open_device("software", CHIPS[_DEFAULT])
 

@@ -158,7 +158,9 @@ class DeviceRun(_Run):
         """B as [K, N], where it was read when it was bound."""
         # Sums that scales or zero points follow are not to saturate: those of int8 are exact.
         bits = max(spec.type.types[0].bits, 4 if scales.is_plain() else 8)
-        kind = kind_of(device.chip, shape.m, shape.k, bits=bits, b_bits=bits)
+        b_bits = bits if spec.is_float and self._zeros_b.any() else min(bits, spec.type.types[1].bits)
+        kind = kind_of(device.chip, shape.m, shape.k, bits=bits, b_bits=b_bits)
+        self._widens_b = kind.b_bits == 16
         self._product = None if self._is_grouped else OwnProduct(device, *shape, kind)
 
     def bind(self, name: str, data: Bytes) -> None:
@@ -182,7 +184,7 @@ class DeviceRun(_Run):
     def _multiplied(self, a: Array, b: Array) -> Array:
         """Sums of (a - zero) * (b - zero)."""
         assert self._product is not None
-        if self._spec.is_float:
+        if self._widens_b:
             b = b - self._zeros_b.astype(np.float16) if self._zeros_b.any() else b.astype(np.float16, copy=False)
         self._product.set_a(a)
         self._product.set_b(b)
