@@ -48,6 +48,15 @@ def test_the_file_is_a_mini_file_of_the_chip(chip: str) -> None:
     assert encode(model) == encode(openrknn.load(encode(model)))
 
 
+def test_relocations_are_sorted_by_name() -> None:
+    """librknnmrt 2.3.2 finds an input's only in that order; tests/fakekernel/test_newer.py asks it."""
+    for chip in ("rv1106", "rk3588"):
+        graph = compile_model(picture_net(), chip, calibration=[pixels(1)]).model.graphs[0]
+        names = [group.tensor.encode() for group in graph.relocations]
+        assert names == sorted(names)
+        assert names != [tensor.name.encode() for tensor in graph.tensors if tensor.name.encode() in names]
+
+
 def test_addresses_are_those_of_one_image() -> None:
     """[commands | weights | internal memory] from 0 on: each relocated word holds its tensor's place."""
     data = encode(compile_model(picture_net(), "rv1106", calibration=[pixels(1)]).model)

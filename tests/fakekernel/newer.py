@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.container.parts import Quantization
 from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.launch import prepare
 from openrknn.runtime.session import Session
@@ -68,21 +69,17 @@ def both_of_mini(
     if values is None:
         values, _ = answers(model)
     arrays = [value if value.dtype == np.uint8 else _moved(value) for value in values]
-    with Session(model) as session:
-        layout = "nhwc" if any(array.ndim == 4 for array in arrays) else None
-        ours = session.run(arrays, outputs="raw", layout=layout)
-        specs = list(session.outputs)
-        steps = [spec.quantization for spec in session.inputs]
     stated, _ = _ask(device, version, model, [])
+    with Session(model) as session:
+        specs, steps = list(session.outputs), [spec.quantization for spec in session.inputs]
+        arrays = [_stored(array, step) for array, step in zip(arrays, steps, strict=True)]
+        ours = session.run(arrays, outputs="raw", layout="nhwc" if any(array.ndim == 4 for array in arrays) else None)
     fed: list[tuple[Array, Type, Layout, int]] = []
-    for array, native, step in zip(arrays, _tensors(stated, "native_input"), steps, strict=True):
+    for array, native in zip(arrays, _tensors(stated, "native_input"), strict=True):
         if array.dtype == np.uint8:
             fed.append((array, "uint8", "nhwc", 0))
-            continue
-        assert step is not None
-        number = np.rint(array / np.float64(step.scale[0])) + step.zero_point[0]
-        stored = np.clip(number, -128, 127).astype(np.int8)
-        fed.append((_packed(stored, native), "int8", LAYOUTS[native["layout"]], 1))
+        else:
+            fed.append((_packed(array, native), TYPES[native["type"]], LAYOUTS[native["layout"]], 1))
     lines, outputs = _ask(device, version, model, fed)
     results = []
     for spec, data, native in zip(specs, outputs, _tensors(lines, "native_output"), strict=True):
@@ -92,6 +89,15 @@ def both_of_mini(
 
 def _moved(value: Array) -> Array:
     return np.ascontiguousarray(value.transpose(0, 2, 3, 1) if value.ndim == 4 else value, np.float32)
+
+
+def _stored(array: Array, step: Quantization | None) -> Array:
+    """Pictures as they are; other numbers as the device stores them, which is what this runtime takes."""
+    if array.dtype == np.uint8:
+        return array
+    if step is None:
+        return array.astype(np.float16)
+    return np.clip(np.rint(array / np.float64(step.scale[0])) + step.zero_point[0], -128, 127).astype(np.int8)
 
 
 def _tensors(lines: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from openrknn.container import notes
 from openrknn.container.model import Model
-from openrknn.container.parts import Graph, Kind, Node, OutputTask
+from openrknn.container.parts import Graph, Kind, Node, OutputTask, sorted_groups
 from openrknn.errors import BadTextError
 
 LONGEST_NAME_BYTES = 255
@@ -85,7 +85,9 @@ def _graph(graph: Graph, names: Mapping[str, str]) -> Graph:
         graph,
         tensors=tuple(replace(tensor, name=names.get(tensor.name, tensor.name)) for tensor in graph.tensors),
         nodes=tuple(_node(node, names) for node in graph.nodes),
-        relocations=tuple(replace(group, tensor=names.get(group.tensor, group.tensor)) for group in graph.relocations),
+        relocations=sorted_groups(
+            replace(group, tensor=names.get(group.tensor, group.tensor)) for group in graph.relocations
+        ),
         image_patches=tuple(replace(patch, input=names.get(patch.input, patch.input)) for patch in graph.image_patches),
         convert_patches=tuple(
             replace(patch, input=names.get(patch.input, patch.input)) for patch in graph.convert_patches

@@ -32,6 +32,7 @@ from openrknn.container.parts import (
     RelocationGroup,
     Task,
     Tensor,
+    sorted_groups,
 )
 from openrknn.container.schema import patch_offsets
 from openrknn.isa.words import value_of
@@ -76,7 +77,7 @@ def build_model(
         inputs=tuple(numbers[name] for name in program.inputs),
         outputs=tuple(numbers[name] for name in program.outputs),
         normalizations=tuple(_normalization(name, preprocessing) for name in program.inputs),
-        relocations=tuple(_relocations(linked, has_cores=program.target.core_entries)),
+        relocations=sorted_groups(_relocations(linked, has_cores=program.target.core_entries)),
         image_patches=_patches(program, linked, chip, "image"),
         convert_patches=_patches(program, linked, chip, "convert"),
         list_starts=_starts(linked, chip, program.target.slots) if tasks else (),
