@@ -1,4 +1,4 @@
-"""Convolutions of an RV1103, byte for byte: dnhkng/open-rknpu's board tests, rebuilt from their seeds.
+"""Convolutions, sums and products of an RV1103, byte for byte: dnhkng/open-rknpu's board tests, from their seeds.
 
 The project wrote its own command programs, ran each on a Luckfox board with 2 to 16 inputs, and compared every byte of
 the board with whole-number arithmetic: all were equal. It also published the SHA-256 of the container that its compiler
@@ -20,6 +20,8 @@ import pytest
 
 from tests.silicon.open_rknpu.arithmetic import convolved
 from tests.silicon.open_rknpu.container import Loaded, read
+from tests.silicon.open_rknpu.elementwise import Pair, native_elementwise, write_pair
+from tests.silicon.open_rknpu.elementwise import expected as both
 from tests.silicon.open_rknpu.suites import SUITES, Model
 from tests.silicon.open_rknpu.writer import quantise, write
 
@@ -51,6 +53,19 @@ def test_all_bytes_are_the_boards(suite: str, part: int) -> None:
             (found,) = loaded.run([pictures])
             assert np.array_equal(found, expected(model, pictures)), f"{suite} {number}"
         assert np.array_equal(Loaded(container, native=False).run([pictures])[0], found)
+
+
+@pytest.mark.sample(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_sums_products_and_maxima_are_the_boards(part: int) -> None:
+    hashes = LEDGER["suites"]["native_elementwise"]["sha256"]
+    for number, pair in islice(enumerate(native_elementwise()), part, None, PARTS):
+        plain = [replace(model, scale=1.0, zero_point=0) for model in (pair.first, pair.second)]
+        assert hashlib.sha256(write_pair(Pair(pair.kind, *plain, pair.inputs))).hexdigest().startswith(hashes[number])
+        container = read(write_pair(pair))
+        said = [both(pair, case).tobytes() for case in pair.inputs]
+        assert list(Loaded(container).answers(pair.inputs.tobytes())) == said, f"{pair.kind} {number}"
+        assert next(Loaded(container, native=False).answers(pair.inputs[:1].tobytes())) == said[0]
 
 
 @pytest.mark.parametrize("suite", ["accumulator_boundary", "conv_clip", "native_combined", "native_stride34"])

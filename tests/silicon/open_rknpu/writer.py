@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +80,25 @@ class Quantised(NamedTuple):
     multiplier: int
     shift: int
     out: Range
+
+
+class Places(NamedTuple):
+    """Addresses of one task."""
+
+    source: int
+    target: int
+    weights: int
+    bias: int
+
+
+class Sizes(NamedTuple):
+    """Of a container: height, width and channels, and where they are."""
+
+    source: tuple[int, int, int]
+    target: tuple[int, int, int]
+    source_at: int
+    target_at: int
+    memory: int
 
 
 class Rows(NamedTuple):
@@ -165,55 +184,84 @@ def write(model: Convolution) -> bytes:
     out_bytes = surface * -(-kernels // ATOM)
     out_at = source_at + source_bytes * model.pictures
     memory = up(out_at + out_bytes * model.pictures, _PAGE)
-    entries = (width * surfaces + 1) // 2
-    grains = max(min(16 >> (surfaces.bit_length() - 1), -(-64 // entries)), (kernel + 1) // 2 + 1)
     data = bytearray(payload)
     for number, (picture, rows) in enumerate(jobs):
-        in_rows, out_rows = len(rows.source), len(rows.out)
-        whole = in_rows * width * surfaces <= BANK
-        values = _common(model, q, surface) | {
-            "CNA.CONV_CON2": grains << 4 | ((4 if kernel == 1 else 8) if whole else 0),
-            "CNA.DATA_SIZE0": width << 16 | in_rows,
-            "CNA.DATA_SIZE3": out_rows * out_width,
-            "CNA.CBUF_ENTRIES": entries << 16,
-            "CNA.CBUF_CON1": width << 16 | entries,
-            "CNA.CBUF_BANKS": -(-in_rows * width * surfaces // BANK) << 26,
-            "CNA.PAD_CON0": model.pads[1] << 8 | rows.pad,
-            "CNA.FEATURE_DATA_ADDR": source_at + picture * source_bytes + rows.source.start * width * ATOM,
-            "CNA.DMA_CON1": width * min(4, -(-in_rows // 4) * 2),
-            "CNA.FC_DATA_SIZE0": width << 16 | in_rows,
-            "CNA.DCOMP_ADDR0": weights_at,
-            "CORE.DATAOUT_SIZE_0": (out_rows - 1) << 16 | (out_width - 1),
-            "DPU.DST_BASE_ADDR": out_at + picture * out_bytes + rows.out.start * out_width * ATOM,
-            "DPU.DATA_CUBE_HEIGHT": out_rows - 1,
-            "DPU.WDMA_SIZE_1": (out_rows - 1) << 16 | (out_width - 1),
-            "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": out_rows - 1,
-            "DPU_RDMA.RDMA_BS_BASE_ADDR": bias_at,
-        }
-        for place, word in enumerate(_words(values)):
-            struct.pack_into("<Q", data, number * program + place * WORD_BYTES, word)
+        source = source_at + picture * source_bytes + rows.source.start * width * ATOM
+        target = out_at + picture * out_bytes + rows.out.start * out_width * ATOM
+        values = task_values(model, q, rows, Places(source, target, weights_at, bias_at))
+        put(data, number * program, words(COMMANDS, values, ENABLE))
+    put_constants(data, model, q, weights_at, bias_at)
+    sizes = Sizes((height, width, channels), (out_height, out_width, kernels), source_at, out_at, memory)
+    tasks = [(number * program, len(COMMANDS), ENABLE) for number in range(len(jobs))]
+    return whole(data, sizes, tasks, Range(model.scale, model.zero_point), q.out, pictures=model.pictures)
+
+
+def task_values(model: Convolution, q: Quantised, rows: Rows, places: Places) -> dict[str, int]:
+    """Registers of one task of a convolution that are not the same in all models."""
+    (_, width), (_, out_width), kernel = model.size, model.out_size, model.weights.shape[2]
+    surfaces, in_rows, out_rows = up(model.weights.shape[1], ATOM) // ATOM, len(rows.source), len(rows.out)
+    entries = (width * surfaces + 1) // 2
+    grains = max(min(16 >> (surfaces.bit_length() - 1), -(-64 // entries)), (kernel + 1) // 2 + 1)
+    fits = in_rows * width * surfaces <= BANK
+    return _common(model, q) | {
+        "CNA.CONV_CON2": grains << 4 | ((4 if kernel == 1 else 8) if fits else 0),
+        "CNA.DATA_SIZE0": width << 16 | in_rows,
+        "CNA.DATA_SIZE3": out_rows * out_width,
+        "CNA.CBUF_ENTRIES": entries << 16,
+        "CNA.CBUF_CON1": width << 16 | entries,
+        "CNA.CBUF_BANKS": -(-in_rows * width * surfaces // BANK) << 26,
+        "CNA.PAD_CON0": model.pads[1] << 8 | rows.pad,
+        "CNA.FEATURE_DATA_ADDR": places.source,
+        "CNA.DMA_CON1": width * min(4, -(-in_rows // 4) * 2),
+        "CNA.FC_DATA_SIZE0": width << 16 | in_rows,
+        "CNA.DCOMP_ADDR0": places.weights,
+        "CORE.DATAOUT_SIZE_0": (out_rows - 1) << 16 | (out_width - 1),
+        "DPU.DST_BASE_ADDR": places.target,
+        "DPU.DATA_CUBE_HEIGHT": out_rows - 1,
+        "DPU.WDMA_SIZE_1": (out_rows - 1) << 16 | (out_width - 1),
+        "DPU_RDMA.RDMA_DATA_CUBE_HEIGHT": out_rows - 1,
+        "DPU_RDMA.RDMA_BS_BASE_ADDR": places.bias,
+    }
+
+
+def put_constants(data: bytearray, model: Convolution, q: Quantised, weights_at: int, bias_at: int) -> None:
+    """Weights; bias, zero point and factor of each kernel."""
     weights = _weights(q, model.weights.shape)
     data[weights_at : weights_at + len(weights)] = weights
-    for channel in range(kernels):
+    for channel in range(len(q.biases)):
         block, lane = bias_at + channel // 4 * 32, channel % 4
         struct.pack_into("<i", data, block + lane * 4, q.biases[channel])
         struct.pack_into("<h", data, block + 16 + lane * 2, -q.zero_points[channel])
         struct.pack_into("<H", data, block + 24 + lane * 2, q.factors[channel])
+
+
+def put(data: bytearray, place: int, commands: Iterable[int]) -> None:
+    """Write command words."""
+    for number, word in enumerate(commands):
+        struct.pack_into("<Q", data, place + number * WORD_BYTES, word)
+
+
+def whole(
+    payload: bytes | bytearray, sizes: Sizes, tasks: Sequence[tuple[int, int, int]], given: Range, out: Range, *,
+    pictures: int = 1, joined: int = 1,
+) -> bytes:  # fmt: skip
+    """The file: header, list of tasks (offset, commands, enable mask), payload."""
     header = struct.pack(
-        "<8s14IfIfiI3I", SEQUENCE, 3, HEADER_BYTES, height, width, channels, out_height, out_width, kernels, width,
-        payload, memory, source_at, out_at, len(jobs), model.scale, model.zero_point, q.out.scale, q.out.zero_point, 0,
-        SERIAL, 1, model.pictures - 1,
+        "<8s14IfIfiI3I", SEQUENCE, 3, HEADER_BYTES, *sizes.source, *sizes.target, sizes.source[1], len(payload),
+        sizes.memory, sizes.source_at, sizes.target_at, len(tasks), given.scale, given.zero_point, out.scale,
+        out.zero_point, 0, SERIAL | (joined - 1) << 1, 1, pictures - 1,
     )  # fmt: skip
-    table = b"".join(struct.pack("<4I", i * program, len(COMMANDS), ENABLE, INTERRUPTS) for i in range(len(jobs)))
-    whole_file = bytearray(header + table + data)
-    struct.pack_into("<I", whole_file, 80, _checksum(whole_file))
-    return bytes(whole_file)
+    table = b"".join(struct.pack("<4I", *task, INTERRUPTS) for task in tasks)
+    data = bytearray(header + table + payload)
+    struct.pack_into("<I", data, 80, _checksum(data))
+    return bytes(data)
 
 
-def _common(model: Convolution, q: Quantised, surface: int) -> dict[str, int]:
+def _common(model: Convolution, q: Quantised) -> dict[str, int]:
     """Registers that are the same in all tasks of a model."""
     kernels, channels, kernel, _ = model.weights.shape
-    (height, width), (_, out_width) = model.size, model.out_size
+    (height, width), (out_height, out_width) = model.size, model.out_size
+    surface = up(out_height * out_width * ATOM)
     lanes, wide, (dy, dx), (sy, sx) = up(channels, ATOM), up(kernels, ATOM), model.dilations, model.strides
     lowest = 0 if model.relu or model.six else 1 << 31
     values = {
@@ -249,13 +297,14 @@ def _common(model: Convolution, q: Quantised, surface: int) -> dict[str, int]:
     return values
 
 
-def _words(values: dict[str, int]) -> Iterator[int]:
-    for name, usual in COMMANDS:
+def words(commands: Iterable[Sequence[str]], values: dict[str, int], enable: int) -> Iterator[int]:
+    """The words of a task."""
+    for name, usual in commands:
         block = REGISTERS.block(name.partition(".")[0])
         register = REGISTERS.find(name)
         yield isa.Command(int(block.target or 0), register.offset, values.get(name, int(usual, 16))).word
     yield from (isa.Command(0x101, 0x10, 0).word, isa.Command(0x101, 0x14, 0x28).word)
-    yield from (isa.Command(0x41, 0, 0).word, isa.Command(0x81, 8, ENABLE).word)
+    yield from (isa.Command(0x41, 0, 0).word, isa.Command(0x81, 8, enable).word)
 
 
 def _weights(q: Quantised, shape: tuple[int, ...]) -> bytes:
