@@ -183,6 +183,8 @@ def test_the_command_says_what_is_missing(
         (["run", "--root", str(tmp_path / "x"), "--", "x"], "no such folder"),
         (["run", "--quiet", "--", "x"], "board setup"),
         (["run", "stray"], "unrecognized arguments: stray"),
+        (["run", "--timeout", "0", "--", "x"], "seconds above 0"),
+        (["run", "--memory", "64", "--", "x"], "256 MB at least"),
     ):
         done = run(capsys, "board", *words)
         assert done.code

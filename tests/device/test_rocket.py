@@ -19,6 +19,7 @@ import openrknn.device.rocket_jobs as jobs
 from openrknn.chips import CHIPS
 from openrknn.device.rocket import RocketDevice
 from openrknn.errors import DeviceError
+from openrknn.fakekernel.faults import FaultKind, Faults, parse_fault
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.runtime.session import Session
@@ -30,11 +31,12 @@ MODEL = next(path for path in MODELS if path.stem.startswith("projection"))
 
 
 class MainlineKernel:
-    """`seconds`: of each task. `drops`: jobs whose numbers are in it never run."""
+    """`seconds`: of each task. `drops`: jobs whose numbers are in it never run. `faults`: of the NPU."""
 
     def __init__(self, seconds: float = 0.0001) -> None:
         self.seconds = seconds
         self.drops: set[int] = set()
+        self.faults = Faults()
         self.jobs: list[tuple[int, list[int], list[int]]] = []
         self.clock = 0.0
         self.buffers: dict[int, Buffer] = {}
@@ -97,7 +99,12 @@ class MainlineKernel:
             if self.clock - begun >= 0.5:
                 self.clock = begun + 0.501
                 return
-            step.run()
+            fault = self.faults.next(0)
+            if fault is None or fault.kind == FaultKind.MISSING_INTERRUPT:
+                step.run()
+            if fault is not None and not fault.ends:
+                self.clock = begun + 0.501
+                return
 
 
 @pytest.fixture
@@ -180,3 +187,26 @@ def test_tasks_are_split_into_jobs_by_their_time(kernel: MainlineKernel, monkeyp
     assert sum(parts) == sum(whole)
     assert len(parts) > len(whole)
     assert max(parts) <= 2
+
+
+@pytest.mark.parametrize("model", ["residual", "softmax", "conv"])
+@pytest.mark.parametrize("kind", ["stuck", "missing-interrupt"])
+def test_a_task_that_fails_is_an_error_or_does_no_harm(kernel: MainlineKernel, model: str, kind: str) -> None:
+    """Whichever task it is: no wrong result, and the next run is right."""
+    path = next(path for path in MODELS if path.stem.startswith(model))
+    answers = np.load(path.with_suffix(".npz"))
+    inputs = [answers[name] for name in sorted(answers) if name.startswith("x")]
+    errors = 0
+    with RocketDevice(CHIPS["rk3588"], kernel=kernel) as device, Session(path, device=device) as session:
+        wanted = session.run(inputs, outputs="raw")
+        for start in range(1, sum(tasks for tasks, _, _ in kernel.jobs) + 1):
+            kernel.faults = Faults([parse_fault(f"{kind}:start={start}", 1)])
+            try:
+                found = session.run(inputs, outputs="raw")
+            except DeviceError as error:
+                errors += 1
+                assert "no evidence that it ended" in str(error)  # noqa: PT017
+                found = session.run(inputs, outputs="raw")
+            assert [found[name].tobytes() for name in wanted] == [wanted[name].tobytes() for name in wanted]
+            assert kernel.faults.not_met() == []
+    assert errors or kind == "missing-interrupt"  # of the last task alone: it wrote its result

@@ -14,11 +14,14 @@ from pathlib import Path
 from openrknn.errors import DeviceError
 from openrknn.folders import cache_folder
 
-__all__ = ["FOLDER_VARIABLE", "BoardFiles", "default_folder", "find_files", "in_load_order", "module_named"]
+__all__ = [
+    "FOLDER_VARIABLE", "BoardFiles", "check_version", "default_folder", "find_files", "in_load_order", "module_named",
+]  # fmt: skip
 
 FOLDER_VARIABLE = "OPENRKNN_BOARD"
 """The folder of `openrknn board setup`, if it is not in the cache."""
 KERNEL, SHELL, MODULES = "vmlinuz", "busybox", "modules"
+_VERSION = re.compile(rb"vermagic=([^\0]*)\0")
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
@@ -65,6 +68,20 @@ def in_load_order(wanted: list[Path], known: dict[str, Path]) -> list[Path]:
     for path in wanted:
         _add(_name(path), by_name, order, ())
     return [by_name[name] for name in order]
+
+
+def check_version(module: Path, files: BoardFiles) -> None:
+    """A module of another kernel is refused: the kernel would not load it, and the program would find no driver."""
+    found = _version(module)
+    others = {_version(path) for path in files.modules.values()} - {""}
+    if found and others and found not in others:
+        advice = "build it against the headers of `openrknn board setup --keep`"
+        raise DeviceError(f"{module} is for Linux {found}; {files.folder} has {', '.join(sorted(others))}: {advice}")
+
+
+def _version(module: Path) -> str:
+    found = _VERSION.search(module.read_bytes())
+    return found[1].decode(errors="replace").strip() if found else ""
 
 
 def _add(name: str, known: dict[str, Path], order: dict[str, None], above: tuple[str, ...]) -> None:

@@ -7,19 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openrknn.board.files import BoardFiles, in_load_order, module_named
+from openrknn.board.files import BoardFiles, check_version, in_load_order, module_named
 from openrknn.board.initramfs import Archive
 from openrknn.board.nodes import bar_address, slot_of
 from openrknn.errors import DeviceError
 
-__all__ = ["EXIT_LINE", "READY_LINE", "Guest", "archive_of"]
+__all__ = ["EXIT_LINE", "NOT_LOADED", "READY_LINE", "Guest", "archive_of"]
 
 EXIT_LINE = "openrknn-board: exit "
 READY_LINE = "openrknn-board: ready"
+NOT_LOADED = "openrknn-board: the kernel does not load "
 _ROOT_MODULES = ("9pnet_virtio", "9p", "overlay")
 _ELF_MACHINE, _AARCH64 = 18, 183
 _PROGRAM = "/program"
 _CONSOLE = "/dev/hvc0"
+_BAR = 0x10
+"""Of the configuration space."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def archive_of(guest: Guest, files: BoardFiles) -> bytes:
     if guest.has_root or guest.has_share:
         wanted = [*(module_named(name, files) for name in _ROOT_MODULES), *wanted]
     ordered = in_load_order(wanted, files.modules)
+    for path in guest.modules:
+        check_version(path, files)
     for path in ordered:
         archive.file(f"modules/{path.name}", path.read_bytes())
     command = list(guest.command)
@@ -86,7 +91,8 @@ def _script(guest: Guest, modules: Sequence[str], command: Sequence[str]) -> str
         "mount -t debugfs debug /sys/kernel/debug",
         *(_place(core) for core in range(guest.cores)),
     ]
-    lines += [f"insmod /modules/{name} || echo 'openrknn-board: {name} does not load' > /dev/kmsg" for name in modules]
+    give_up = "{{ echo '" + NOT_LOADED + "{0}' > /dev/kmsg; poweroff -f; }}"
+    lines += [f"insmod /modules/{name} || {give_up.format(name)}" for name in modules]
     options = "trans=virtio,version=9p2000.L,msize=512000"
     if guest.has_root:
         lines += [
@@ -115,9 +121,7 @@ def _start(guest: Guest, command: Sequence[str]) -> list[str]:
 
 def _place(core: int) -> str:
     """Put the BAR of a core where its nodes in the device tree are, and enable it."""
-    config = f"/sys/bus/pci/devices/0000:00:{slot_of(core):02x}.0/config"
+    device = f"/sys/bus/pci/devices/0000:00:{slot_of(core):02x}.0"
     address = "".join(f"\\x{byte:02x}" for byte in bar_address(core).to_bytes(4, "little"))
-    write = "dd of={} bs=1 seek={} conv=notrunc 2>/dev/null"
-    return "; ".join(
-        f"printf '{data}' | {write.format(config, place)}" for data, place in ((address, 0x10), ("\\x02\\x00", 0x04))
-    )
+    write = f"printf '{address}' | dd of={device}/config bs=1 seek={_BAR} conv=notrunc 2>/dev/null"
+    return f"{write}; echo 1 > {device}/enable"  # the kernel has to know: a suspend ends what it has not enabled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from openrknn.board.device_tree import Node, cells, text
 from openrknn.board.iommu import PAGE_BYTES
-from openrknn.board.npu_device import RESET_OFFSET, bank_offsets
+from openrknn.board.npu_device import BAR_BYTES, RESET_OFFSET, bank_offsets
 from openrknn.chips import Chip
 from openrknn.errors import DeviceError
 from openrknn.fakekernel.boards import board_for
@@ -20,8 +20,8 @@ DRIVERS = ("rocket", "rknpu")
 NEEDED_MODULES = {"rknpu": ("fixed",)}
 """Driver -> modules without which the kernel defers its device: here the one of the regulator."""
 _COMPATIBLE = "openrknn,virtual-board"
-_BARS = 0x3000_0000
-_BAR_STEP = 0x10_0000
+_BARS = 0x1000_0000
+"""Where the kernel puts the largest BARs itself, one behind the other: after a suspend it puts them there again."""
 _FIRST_SLOT = 1
 _FIRST_LINE = 3
 """Shared interrupt of pin A of slot 0; the four lines take turns over the slots."""
@@ -39,7 +39,7 @@ def slot_of(core: int) -> int:
 
 def bar_address(core: int) -> int:
     """Where the BAR of a core is."""
-    return _BARS + core * _BAR_STEP
+    return _BARS + core * BAR_BYTES
 
 
 def add_nodes(root: Node, driver: str, chip: Chip, cores: int) -> None:

@@ -47,8 +47,10 @@ class Machine:
         is_native = platform.machine() == "aarch64" and os.access("/dev/kvm", os.R_OK | os.W_OK)
         size = f"{self.memory_megabytes}M"
         backend = f"memory-backend-memfd,id=ram,size={size},share=on"
-        options = ["-M", "virt,gic-version=3,memory-backend=ram", "-m", size, "-object", backend, "-smp", "1"]
-        if is_native and self.is_real_time:
+        uses_kvm = is_native and self.is_real_time
+        gic = "host" if uses_kvm else "3"  # KVM can have that of the machine only
+        options = ["-M", f"virt,gic-version={gic},memory-backend=ram", "-m", size, "-object", backend, "-smp", "1"]
+        if uses_kvm:
             return [*options, "-accel", "kvm", "-cpu", "host"]
         options += ["-accel", "tcg", "-cpu", "cortex-a76"]
         return options if self.is_real_time else [*options, "-icount", "shift=0,sleep=off"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import shutil
 import socket
@@ -15,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from openrknn.board.device_tree import parse_tree
+from openrknn.board.ending import end_process, ended_by_signals
 from openrknn.board.files import BoardFiles, module_named
-from openrknn.board.guest import EXIT_LINE, Guest, archive_of
+from openrknn.board.guest import EXIT_LINE, NOT_LOADED, Guest, archive_of
 from openrknn.board.nodes import NEEDED_MODULES, add_nodes, slot_of
 from openrknn.board.npu_device import NpuCore, Shared
 from openrknn.board.qemu import Machine, Qemu, device_option, device_tree_of
@@ -30,6 +32,7 @@ from openrknn.fakekernel.outcome import Outcome
 __all__ = ["Board", "Result", "Watcher"]
 
 _EXIT = re.compile(re.escape(EXIT_LINE) + r"(\d+)")
+_NOT_LOADED = re.compile(re.escape(NOT_LOADED) + r"(\S+)")
 _LOG_LINES = 12
 _COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1 printk.devkmsg=on"
 
@@ -100,8 +103,7 @@ class Board:
             command, [*needed, *modules], self.cores, self.root is not None, self.share is not None, is_interactive,
             texts or {},
         )  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
-            folder = Path(name)
+        with ended_by_signals(), _folder() as folder:
             log = log or folder / "kernel.log"
             (folder / "initramfs").write_bytes(archive_of(guest, self.files))
             tree = parse_tree(device_tree_of(self.qemu, self.machine, folder / "virt.dtb"))
@@ -114,9 +116,11 @@ class Board:
             )  # fmt: skip
             started = time.monotonic()
             with _served(folder, shared, self.cores) as servers:
-                done = self._start_qemu(folder, log, (stdin, stdout), timeout, servers)
+                done = self._start_qemu(folder, log, (stdin, stdout), timeout, servers, is_interactive=is_interactive)
             seconds = time.monotonic() - started
             text = log.read_text(errors="replace") if log.exists() else ""
+            if refused := _NOT_LOADED.search(text):
+                raise DeviceError(f"the kernel did not load {refused[1]}{_end_of(text[: refused.start()])}")
             found = _EXIT.search(text)
             if servers.error is not None:
                 raise DeviceError(f"the virtual NPU ended: {servers.error}") from servers.error
@@ -126,12 +130,13 @@ class Board:
             return Result(int(found[1]), seconds, *counts), done.stdout or b""
 
     def _start_qemu(
-        self, folder: Path, log: Path, streams: tuple[int | None, int | None], timeout: float | None, servers: _Servers
+        self, folder: Path, log: Path, streams: tuple[int | None, int | None], timeout: float | None,
+        servers: _Servers, *, is_interactive: bool,
     ) -> subprocess.CompletedProcess[bytes]:
         command = [
             *_ends_with_this_process(), *self.qemu.command, *self.machine.options(),
             "-nodefaults", "-display", "none", "-no-reboot",
-            "-serial", f"file:{log}", "-chardev", "stdio,id=program,signal=off",
+            "-serial", f"file:{log}", "-chardev", f"stdio,id=program,signal={'off' if is_interactive else 'on'}",
             "-device", "virtio-serial-pci,addr=8", "-device", "virtconsole,chardev=program",
             "-kernel", str(self.files.kernel), "-initrd", str(folder / "initramfs"), "-dtb", str(folder / "board.dtb"),
             "-append", _COMMAND_LINE,
@@ -144,12 +149,11 @@ class Board:
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            process.kill()
+            end_process(process)
             output, errors = process.communicate()
             return subprocess.CompletedProcess(command, -1, output, errors)
         except BaseException:
-            process.kill()
-            process.wait()
+            end_process(process)
             raise
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
@@ -249,5 +253,22 @@ def _why(done: subprocess.CompletedProcess[bytes], log: str, timeout: float | No
         what = f"QEMU ended ({done.returncode}): {said}"
     else:
         what = "the virtual board ended before the program did"
+    return what + _end_of(log)
+
+
+def _end_of(log: str) -> str:
     last = "\n  ".join(log.strip().splitlines()[-_LOG_LINES:])
-    return f"{what}; the end of its kernel's log:\n  {last}" if last else what
+    return f"; the end of its kernel's log:\n  {last}" if last else ""
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """For the files of one run. A full disk is said to be one."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
+            yield Path(name)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        advice = "a board needs up to 50 MB there; TMPDIR names another folder"
+        raise DeviceError(f"{tempfile.gettempdir()}: {error.strerror}; {advice}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ EXAMPLES = (
 _ACTIONS = ("setup", "run", "shell", "test")
 _MODULE = "rocket"
 _CHIP = "rk3588"
+_LEAST_MEMORY = 256
+_HOST_ROOT = Path("/")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the guest's clock go on while the NPU computes (default: it counts instructions, and runs repeat)",
     )  # fmt: skip
     parser.add_argument(
-        "--root", metavar="FOLDER", help="an arm64 system for the guest, which cannot change it; setup makes one"
-    )
+        "--root", metavar="FOLDER",
+        help="an arm64 system for the guest, which cannot change it; setup makes one (default: on an arm64 machine its "
+        "own)",
+    )  # fmt: skip
     parser.add_argument("--share", metavar="FOLDER", help="a folder that the guest can write: its /share")
     parser.add_argument("--log", metavar="FILE", action=OutputFile, kind=TEXT, help="where to write the kernel's log")
     parser.add_argument(
@@ -107,11 +112,13 @@ def _set_up(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    words = arguments.program
+    words = list(arguments.program)
     if arguments.action == "run" and not words:
         raise CommandError("name the program to run: openrknn board run -- PROGRAM ARGS...")
     log = Path(arguments.log) if arguments.log else None
     with _board(arguments) as (board, modules):
+        if words and board.root == _HOST_ROOT and "/" in words[0]:
+            words[0] = str(Path(words[0]).absolute())  # the guest's working folder is another one
         result, _ = board.run(
             words, modules, is_interactive=arguments.action == "shell", log=log, timeout=arguments.timeout
         )
@@ -156,8 +163,14 @@ def _board(arguments: argparse.Namespace) -> Iterator[tuple[Board, list[Path]]]:
         raise CommandError(f"--cores {cores}: {chip.title} has 1 to {chip.cores}")
     if arguments.kernel != _MODULE and arguments.module is None:
         raise CommandError("the vendor's driver is no part of any distribution: name its file with --module rknpu.ko")
+    if arguments.timeout is not None and arguments.timeout <= 0:
+        raise CommandError(f"--timeout {arguments.timeout:g}: no time to boot; name seconds above 0, or leave it out")
+    if arguments.memory < _LEAST_MEMORY:
+        raise CommandError(f"--memory {arguments.memory}: the kernel needs {_LEAST_MEMORY} MB at least")
     faults = [parse_fault(text, cores) for text in arguments.fault]
     folders = {name: _folder(getattr(arguments, name, None), f"--{name}") for name in ("root", "share")}
+    if arguments.root is None and arguments.action != "test":
+        folders["root"] = _own_root()
     files = find_files(Path(arguments.files) if arguments.files else None)
     module = Path(arguments.module) if arguments.module else files.modules.get(_MODULE)
     if module is None or not module.is_file():
@@ -198,8 +211,13 @@ def _chip(arguments: argparse.Namespace) -> Chip:
     return chip
 
 
+def _own_root() -> Path | None:
+    """This machine's system, if the guest can run its programs."""
+    return _HOST_ROOT if platform.machine() == "aarch64" else None
+
+
 def _folder(name: str | None, option: str) -> Path | None:
-    if name is None:
+    if not name:  # --root= : none, where this machine's own would be taken
         return None
     if not Path(name).is_dir():
         raise CommandError(f"{option} {name}: no such folder")
