@@ -160,3 +160,9 @@ def test_a_picture_in_one_bank_by_formula() -> None:
     weights = case.weights.view("<f2").reshape(32, 8)[:, :3].astype(float)
     found = answer("picture_room").view("<f2").reshape(4, rows * columns, 8).transpose(1, 0, 2).reshape(-1, 32)
     assert np.array_equal(found, picture @ weights.T)
+
+
+def test_two_lines_are_read_as_one_of_the_same_pixels() -> None:
+    """They lie behind one another, whatever DMA_CON1 says of the next four."""
+    assert np.array_equal(answer("lines_of_four"), answer("accumulator"))
+    assert np.unique(answer("lines_of_four")).size > 100

@@ -327,6 +327,12 @@ CASES: tuple[Case, ...] = (
         "a 1 x 1 convolution, scaled down",
         dpu_stages.OutCvtShift.of(out_cvt_shift=9),
     ),
+    _convolution(
+        "lines_of_four",
+        "do lines come four at a time, so that the pitch of four does not matter for two?",
+        *streams.TWO_LINES,
+        dpu_stages.OutCvtShift.of(out_cvt_shift=9),
+    ),
     _converted_operand("ew_converter", "EW operand: how is its conversion rounded?", Rounding.TIES_TO_EVEN),
     _converted_operand("ew_converter_bit", "EW operand: what does the round bit do?", Rounding.TIES_AWAY),
     _operated(

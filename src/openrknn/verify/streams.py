@@ -230,6 +230,24 @@ def convolution(source: int, weights: int, target: int, width: int, *changes: Re
     return stream(("CNA", "CORE", "DPU", "DPU_RDMA"), registers, CONVOLUTION)
 
 
+_LINE = 32
+TWO_LINES: tuple[Register, ...] = (
+    cna.DataSize0.of(datain_height=2, datain_width=_LINE),
+    cna.DataSize2.of(dataout_width=_LINE),
+    cna.CbufCon1.of(data_entries=_LINE // 4),
+    cna.DmaCon1.of(line_stride=2 * _LINE),
+    cna.DmaCon2.of(surf_stride=-2 * _LINE),
+    cna.FcDataSize0.of(dma_height=2, dma_width=_LINE),
+    core.DataoutSize0.of(dataout_width=_LINE, dataout_height=2),
+    dpu.DataCubeWidth.of(width=_LINE),
+    dpu.DataCubeHeight.of(height=2),
+    dpu.WdmaSize1.of(width_wdma=_LINE, height_wdma=2),
+    dpu_rdma.DataCubeWidth.of(width=_LINE),
+    dpu_rdma.DataCubeHeight.of(height=2),
+)
+"""Changes to a convolution of 64 pixels: two lines of 32, with half of the usual pitch of four lines."""
+
+
 def half_picture(source: int, weights: int, target: int, height: int, width: int) -> list[int]:
     """fp16, 1 x 1, a packed picture of three channels to 32 kernels, two groups of them; one bank for the picture."""
     pixels = height * width
