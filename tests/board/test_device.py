@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import struct
 from collections.abc import Iterator
 
 import pytest
 
 from openrknn.board import iommu, streams
+from openrknn.board.domain import PHYSICAL, Domains
+from openrknn.board.guest_memory import GuestMemory
 from openrknn.board.npu_device import BAR_BYTES, RESET_OFFSET, NpuCore, Register, Shared
 from openrknn.board.vfio_user import CONFIG_REGION, Command, MessageFlag
 from openrknn.chips import chip_named
+from openrknn.errors import AccessError
 from tests.board.client import Client, RefusedError
 from tests.board.one_core import (
     BANK,
@@ -21,6 +25,8 @@ from tests.board.one_core import (
     INTERRUPT,
     OTHER_BANK,
     PAGE,
+    RAM,
+    RAM_BYTES,
     TABLE,
     A,
     Board,
@@ -276,3 +282,20 @@ def test_registers_belong_to_the_core_and_not_to_an_address_space(board: Board) 
     board.start(words=4)
     board.client.write(RESET_OFFSET, 3)  # waits for the job
     assert board.peek(places[2], len(wanted)) == bytes(len(wanted))
+
+
+def test_without_an_iommu_the_npu_sees_physical_memory() -> None:
+    """RV1103 and RV1106. What changes in the guest's memory changes there."""
+    descriptor = os.memfd_create("ram")
+    os.ftruncate(descriptor, RAM_BYTES)
+    os.pwrite(descriptor, b"here", 2 * PAGE)
+    memory = GuestMemory()
+    memory.add(RAM, RAM_BYTES, os.dup(descriptor), 0)
+    domains = Domains(chip_named("rv1106"), memory)
+    for wanted in (b"here", b"then"):
+        os.pwrite(descriptor, wanted, 2 * PAGE)
+        space = domains.at(PHYSICAL).space
+        assert space.memory.view(RAM + 2 * PAGE, 4, "a test").tobytes() == wanted
+    with pytest.raises(AccessError):
+        space.memory.view(RAM - PAGE, 4, "a test")
+    os.close(descriptor)

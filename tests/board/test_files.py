@@ -68,6 +68,27 @@ def test_the_nodes_of_rknpu_are_one_with_all_cores() -> None:
     assert len(mmu.properties["reg"]) == 4 * 16  # core 0 has two banks
 
 
+@pytest.mark.parametrize(
+    ("chip", "compatible", "lines"),
+    [
+        ("rk3566", "rockchip,rk3568-rknpu", ["npu_irq"]),
+        ("rk3576", "rockchip,rk3576-rknpu", ["npu0_irq", "npu1_irq"]),
+        ("rv1106", "rockchip,rv1106-rknpu", ["npu_irq"]),
+    ],
+)
+def test_the_nodes_of_other_chips(chip: str, compatible: str, lines: list[str]) -> None:
+    """As the vendor's driver looks for them; RV1106 has no IOMMU."""
+    root, facts = Node(""), chip_named(chip)
+    add_nodes(root, "rknpu", facts, facts.cores)
+    (npu,) = _named(root, "npu@")
+    assert npu.properties["compatible"] == text(compatible)
+    assert npu.properties["interrupt-names"] == text(*lines)
+    assert ("iommus" in npu.properties, len(_named(root, "iommu@"))) == ((False, 0) if chip == "rv1106" else (True, 1))
+    assert root.children[0].properties["clock-frequency"] == cells(facts.clocks[-1])
+    with pytest.raises(DeviceError, match="rocket does not know the NPU of"):
+        add_nodes(Node(""), "rocket", facts, facts.cores)
+
+
 def test_the_kernel_reads_the_archive(tmp_path: Path) -> None:
     archive = Archive()
     archive.file("bin/tool", b"#!/bin/sh\n", 0o755)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from openrknn.trace.archive import Trace, TraceWriter
 from openrknn.trace.board_recorder import BoardRecorder
 from tests.board.real import SECONDS, compiled, real_board
 
+RKNPU_VARIABLE = "OPENRKNN_BOARD_RKNPU"
 LIFE = Path(__file__).with_name("life.sh")
 FAULTS = {
     "stuck": ("WRONG", "NPU job timed out"),
@@ -46,6 +48,17 @@ def test_both_kernels_answer_the_same(board: Board, tmp_path: Path) -> None:
     assert compare(emulated_answers(), real).differences == []
     assert result.jobs > 30
     assert "case opened-and-closed-50-times" in (tmp_path / "log").read_text()
+
+
+def test_both_kernels_answer_the_same_with_rknpu(board: Board, tmp_path: Path) -> None:
+    """The module is no part of any distribution: the variable names one."""
+    module = os.environ.get(RKNPU_VARIABLE)
+    if not module:
+        pytest.skip(f"{RKNPU_VARIABLE} names no module of the vendor's driver")
+    other = dataclasses.replace(board, driver="rknpu")
+    real, result = real_answers(other, [Path(module)], tmp_path / "log", SECONDS)
+    assert compare(emulated_answers("rknpu"), real, "rknpu").differences == []
+    assert result.jobs > 300
 
 
 def test_a_trace_of_a_program_at_real_time(board: Board, tmp_path: Path) -> None:
