@@ -178,11 +178,20 @@ static void depthwise(const depthwise_task *task)
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 4, PX = 1, FUSED = 1, FLOAT_PIXELS = 3 };
+enum { NV = 4, PX = 1, FUSED = 1, NF = 2 };
+#define FLOAT_PIXELS 6
 typedef struct {
     __m256i low, high;
 } ints;
 typedef __m256d doubles;
+typedef __m256 floats;
+
+#define floats_set(value) _mm256_set1_ps(value)
+#define floats_load(at) _mm256_loadu_ps(at)
+#define floats_store(at, x) _mm256_storeu_ps(at, x)
+#define floats_add(a, b) _mm256_add_ps(a, b)
+#define floats_multiply(a, b) _mm256_mul_ps(a, b)
+#define floats_multiply_add(a, b, c) _mm256_fmadd_ps(a, b, c)
 
 #define doubles_set(value) _mm256_set1_pd(value)
 #define doubles_load(at) _mm256_loadu_pd(at)
@@ -252,20 +261,6 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     _mm_storeu_si128((__m128i *)target, bytes);
 }
 
-ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
-{
-#pragma GCC unroll 4
-    for (int32_t v = 0; v < NV; v++)
-        out[v] = _mm256_cvtps_pd(_mm_loadu_ps(at + 4 * v));
-}
-
-ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
-{
-#pragma GCC unroll 4
-    for (int32_t v = 0; v < NV; v++)
-        _mm_storeu_ps(at + 4 * v, _mm256_cvtpd_ps(x[v]));
-}
-
 #include "x86_halves.h"
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */
@@ -317,7 +312,7 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 const kernel_set kernels_avx2 = {
     .name = "avx2",
     .products = 40,
-    .float_products = 8,
+    .float_products = 20,
     .needs = OPENRKNN_CPU_AVX2 | OPENRKNN_CPU_F16C,
     .input_bytes = 2,
     .block = 1,

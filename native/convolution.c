@@ -8,7 +8,7 @@
  * Then runs of output pixels ("segments") are computed for one block of output channels after another: the kernel
  * leaves accumulators in the first level cache, and the DPU takes them from there.
  *
- * fp16 and bf16 go the same way, with inputs that become doubles; convolution_float.c computes their segments.
+ * fp16 and bf16 go the same way, with inputs that become floats; convolution_float.c computes their segments.
  */
 #include "convolution.h"
 
@@ -302,6 +302,8 @@ static int run_direct(convolution *c)
             copy_all(c, planes);
         if (c->by_pixel && c->has_window && add_up_rows(c))
             return -1;
+        if (is_float(step))
+            find_infinite(c, planes * c->plane_bytes);
     }
     divide_work(c);
     run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);

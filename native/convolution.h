@@ -35,6 +35,7 @@ typedef struct {
     int32_t *pixel_sums; /* by pixel: of all channels, [row][column]; */
     int32_t *row_sums;   /* and of a row of the kernel, [row][row_columns] */
     int32_t row_columns;
+    int32_t has_infinite; /* floating point: where taps are left out */
 
     const int32_t *factors;
     const int32_t *addends; /* of the chain; NULL without one */
@@ -173,8 +174,6 @@ static inline int64_t depthwise_bytes(const openrknn_convolution *step, const ke
  * them), and the weights of the former, [tap][channel in][16 channels out], as they are in memory.
  */
 typedef struct {
-    double errors[ATOM]; /* of the sums, for inputs of length 1; npu/blocks/core.py, _rounded */
-    double largest; /* length of the weights of one output channel */
     int32_t taps;
 } float_block;
 
@@ -214,7 +213,7 @@ static inline void plan_copy(convolution *c)
     c->by_pixel = c->kernels->by_pixel && !is_float(step) && !step->depthwise;
     c->phases = c->by_pixel ? 1 : step->stride_x;
     c->columns = divide_up(needed, c->phases);
-    c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(double) : c->kernels->input_bytes);
+    c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(float32) : c->kernels->input_bytes);
     if (c->by_pixel)
         c->element *= c->atoms;
     c->pixel_step = c->by_pixel ? step->stride_x * c->element : c->element;
@@ -261,6 +260,7 @@ static inline void segment_place(const convolution *c, int32_t segment, int32_t 
 
 /* Floating point: segments from ... to - 1, GROUP of them at most. */
 enum { GROUP = 8 };
+void find_infinite(convolution *c, int64_t bytes);
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block);
 
 /* Weights in the format of the step, into `packed`. */

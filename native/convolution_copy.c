@@ -1,7 +1,7 @@
 /*
  * The input of a convolution, copied with its padding, so that no window ever leaves it; a column goes to the place
  * where all columns that one kernel position sees are neighbours, whatever the stride. Pictures become 4 bytes per
- * pixel, fp16 and bf16 become doubles. Kernels that want it by pixel get all atoms of a pixel side by side.
+ * pixel, fp16 and bf16 become floats. Kernels that want it by pixel get all atoms of a pixel side by side.
  */
 #include "convolution.h"
 
@@ -246,21 +246,21 @@ static void copy_pixel_row(const convolution *c, int32_t row)
                 copy_atoms(c, target + j * ATOM, source + j * step->surface, end - first, ATOM);
 }
 
-static void pad_doubles(double *target, int32_t pixels, int32_t count, double pad)
+static void pad_floats(float32 *target, int32_t pixels, int32_t count, float32 pad)
 {
     for (int32_t i = 0; i < pixels * FLOAT_CHANNELS; i++)
-        target[i] = i % FLOAT_CHANNELS < count ? pad : 0.0;
+        target[i] = i % FLOAT_CHANNELS < count ? pad : 0.0f;
 }
 
 /* The usual case of the next one: atoms of fp16 that lie side by side. `count` of 8 channels have data. */
-static void copy_halves_row(const convolution *c, const uint8_t *source, double *target, int32_t count, double pad)
+static void copy_halves_row(const convolution *c, const uint8_t *source, float32 *target, int32_t count, float32 pad)
 {
     const openrknn_convolution *step = c->step;
     for (int32_t phase = 0, first, end; phase < c->phases; phase++, target += c->columns * FLOAT_CHANNELS) {
         data_columns(c, phase, &first, &end);
         const uint8_t *from = source + ((int64_t)first * c->phases + phase - step->pad_left) * ATOM;
-        pad_doubles(target, first, count, pad);
-        pad_doubles(target + end * FLOAT_CHANNELS, c->columns - end, count, pad);
+        pad_floats(target, first, count, pad);
+        pad_floats(target + end * FLOAT_CHANNELS, c->columns - end, count, pad);
         if (c->phases == 1)
             c->kernels->widen(from, target + first * FLOAT_CHANNELS, (end - first) * FLOAT_CHANNELS);
         else
@@ -271,7 +271,7 @@ static void copy_halves_row(const convolution *c, const uint8_t *source, double 
     }
 }
 
-/* Floating point: one row of one atom of channels (or of a picture) as doubles; channels without data are 0. */
+/* Floating point: one row of one atom of channels (or of a picture) as floats; channels without data are 0. */
 static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
 {
     const openrknn_convolution *step = c->step;
@@ -279,8 +279,8 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
     int32_t count = at_least(at_most(step->channels - atom * lanes, lanes), 0), pixel = step->picture ? step->picture * 2 : ATOM;
     const uint8_t *source = step->source + atom * step->surface + from * step->line, bits[2] = {
         (uint8_t)step->pads[0], (uint8_t)(step->pads[0] >> 8)};
-    double *target = (double *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
-    const double pad = decode(step->format, bits);
+    float32 *target = (float32 *)(c->copy + atom * c->plane_bytes + row * c->row_bytes);
+    const float32 pad = decode(step->format, bits);
 
     /* Units that compute two atoms also ask for the one behind an odd number of them: memory may end before it. */
     if (!count) {
@@ -295,7 +295,7 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
         for (int32_t column = 0; column < c->columns; column++, target += lanes) {
             int32_t at = source_place(column * c->phases + phase, step->pad_left, step->spread_x, step->width);
             for (int32_t i = 0; i < lanes; i++)
-                target[i] = i >= count          ? 0.0
+                target[i] = i >= count          ? 0.0f
                             : from < 0 || at < 0 ? pad
                                                  : decode(step->format, source + (int64_t)at * pixel + 2 * i);
         }
@@ -343,7 +343,7 @@ static void copy_chunk(void *job, int32_t chunk)
 void copy_all(convolution *c, int32_t atoms)
 {
     c->copied_atoms = atoms;
-    const int64_t work = atoms * (int64_t)c->rows * c->columns * c->phases * ATOM / COPY_BYTES * (is_float(c->step) ? 4 : 1);
+    const int64_t work = atoms * (int64_t)c->rows * c->columns * c->phases * ATOM / COPY_BYTES * (is_float(c->step) ? 2 : 1);
     c->chunks = at_most(c->rows, 4 * useful_threads(work));
     run_units(c->chunks, work, copy_chunk, c);
 }

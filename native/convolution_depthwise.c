@@ -111,6 +111,7 @@ static void float_depthwise_unit(void *job, int32_t group)
             .offsets = c->offsets,
             .taps = c->taps,
             .pixels = pixels,
+            .format = step->format,
             .weights = c->weights + group * c->block_bytes,
             .sums = sums,
         };

@@ -1,18 +1,44 @@
 /*
- * Segments of a floating point convolution. The weights of 16 output channels become doubles, some taps at a time: they
- * stay in the first level cache while all segments of a group pass by. A few pixels alone read them as they are stored.
+ * Segments of a floating point convolution. The weights of 16 output channels become floats, some taps at a time: they
+ * stay in the first level cache while all segments of a group pass by.
  */
 #include "convolution.h"
 
-enum { PANEL_TAPS = 40, FEW_PIXELS = 2 };
-
-/* Products of fp16 numbers are whole numbers of 2^-48: below 2^5 doubles have all their sums. (The lengths are off by less.) */
-#define EXACT_BELOW 31.0
+/* A part ends with a group of channels: at most 3 taps more. */
+enum { PANEL_TAPS = 40, MORE_TAPS = FLOAT_GROUP - 1 };
 
 typedef struct {
     int32_t row, first, pixels;
     const uint8_t *input;
 } float_place;
+
+/* Taps without weights are left out, but 0 times what is infinite or no number counts. */
+void find_infinite(convolution *c, int64_t bytes)
+{
+    const uint32_t *bits = (const uint32_t *)c->copy;
+    uint32_t any = 0;
+    int32_t leaves_out = 0;
+
+    for (int32_t block = 0; block < c->blocks; block++)
+        leaves_out |= ((const float_block *)(c->weights + block * c->block_bytes))->taps < c->taps;
+    for (int64_t i = 0; leaves_out && i < bytes / (int64_t)sizeof *bits; i++)
+        any |= (bits[i] & 0x7f800000) == 0x7f800000;
+    c->has_infinite = any != 0;
+}
+
+static void add_skipped(const float_task *task, const int32_t *skipped, int32_t count)
+{
+    for (int32_t pixel = 0; pixel < task->pixels; pixel++) {
+        float32 more = 0;
+        for (int32_t tap = 0; tap < count; tap++) {
+            const float32 *seen = (const float32 *)(task->input + task->offsets[tap_of(skipped[tap])]) + pixel * task->lanes;
+            for (int32_t i = 0; i < task->lanes; i++)
+                more += seen[i] * 0.0f;
+        }
+        for (int32_t o = 0; o < ATOM; o++)
+            task->sums[pixel * ATOM + o] += more;
+    }
+}
 
 /* Lanes without a kernel deliver 0, and not 0 times what is read: that may be infinite or no number. */
 static void clear_lanes(float32 *sums, int32_t pixels, int32_t lanes)
@@ -22,7 +48,7 @@ static void clear_lanes(float32 *sums, int32_t pixels, int32_t lanes)
             sums[p * ATOM + o] = 0.0f;
 }
 
-static void finish(const convolution *c, int32_t block, const float_place *place, const float_rounding *rounding)
+static void finish(const convolution *c, int32_t block, const float_place *place, float32 *sums)
 {
     dpu_task task = {
         .dpu = &c->step->dpu,
@@ -30,43 +56,34 @@ static void finish(const convolution *c, int32_t block, const float_place *place
         .channel = block * ATOM,
         .pixel = place->row * c->out_columns + place->first,
         .pixels = place->pixels,
-        .floats = rounding->rounded,
+        .floats = sums,
     };
-    c->kernels->float_round(rounding);
-    clear_lanes(rounding->rounded, place->pixels, c->step->weight_kernels - block * ATOM);
+    clear_lanes(sums, place->pixels, c->step->weight_kernels - block * ATOM);
     dpu_finish(&task);
 }
 
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const int32_t lanes = lanes_of(c->step), count = to - from;
-    double panel[PANEL_TAPS * FLOAT_CHANNELS * ATOM] __attribute__((aligned(64)));
-    double sums[GROUP][SEGMENT * ATOM] __attribute__((aligned(64)));
-    float32 rounded[SEGMENT * ATOM] __attribute__((aligned(64)));
-    double lengths[GROUP][SEGMENT];
+    float32 panel[(PANEL_TAPS + MORE_TAPS) * FLOAT_CHANNELS * ATOM] __attribute__((aligned(64)));
+    float32 sums[GROUP][SEGMENT * ATOM] __attribute__((aligned(64)));
     float_place places[GROUP];
-    int32_t all_pixels = 0;
 
     for (int32_t s = 0; s < count; s++) {
         float_place *place = &places[s];
         segment_place(c, from + s, &place->row, &place->first, &place->pixels);
         place->input = c->input + place->row * c->out_row_step + (int64_t)place->first * c->element;
-        all_pixels += place->pixels;
-        float_task task = {
-            .input = place->input, .offsets = c->offsets, .taps = c->taps, .lanes = lanes, .pixels = place->pixels};
-        c->kernels->float_lengths(&task, lengths[s]);
     }
     for (int32_t number = first_block; number < last_block; number++) {
         const uint8_t *at = c->weights + number * c->block_bytes;
         const float_block *block = (const float_block *)at;
         const int32_t *list = (const int32_t *)(at + float_taps_offset());
         const uint16_t *weights = (const uint16_t *)(at + float_weights_offset(c->step));
-        const int32_t parts = all_pixels > FEW_PIXELS ? at_least(divide_up(block->taps, PANEL_TAPS), 1) : 1;
-        for (int32_t part = 0; part < parts; part++) {
-            const int32_t first = (int32_t)((int64_t)part * block->taps / parts);
-            const int32_t taps = (int32_t)((int64_t)(part + 1) * block->taps / parts) - first;
-            if (all_pixels > FEW_PIXELS)
-                c->kernels->float_panel(weights + (int64_t)first * lanes * ATOM, c->step->format, panel, (int64_t)taps * lanes);
+        for (int32_t first = 0, taps; first == 0 || first < block->taps; first += taps) {
+            taps = at_most(PANEL_TAPS, block->taps - first);
+            while (taps && !ends_group(list[first + taps - 1]))
+                taps++;
+            c->kernels->float_panel(weights + (int64_t)first * lanes * ATOM, c->step->format, panel, (int64_t)taps * lanes);
             for (int32_t s = 0; s < count; s++) {
                 float_task task = {
                     .input = places[s].input,
@@ -76,28 +93,19 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
                     .lanes = lanes,
                     .pixels = places[s].pixels,
                     .format = c->step->format,
-                    .goes_on = part > 0,
-                    .panel = all_pixels > FEW_PIXELS ? panel : NULL,
-                    .weights = weights,
+                    .goes_on = first > 0,
+                    .panel = panel,
                     .sums = sums[s],
                 };
                 c->kernels->float_segment(&task);
-                if (part < parts - 1)
+                if (first + taps < block->taps)
                     continue;
-                task.list = list;
-                task.taps = block->taps;
-                float_rounding rounding = {
-                    .all = task,
-                    .input_lengths = lengths[s],
-                    .weight_lengths = block->errors,
-                    .largest_length = block->largest,
-                    .exact_below = c->step->format == OPENRKNN_FP16 ? EXACT_BELOW : 0.0,
-                    .skipped = list + block->taps,
-                    .skipped_taps = c->taps - block->taps,
-                    .rounded = rounded,
-                };
-                finish(c, number, &places[s], &rounding);
+                if (c->has_infinite)
+                    add_skipped(&task, list + block->taps, c->taps - block->taps);
+                finish(c, number, &places[s], sums[s]);
             }
+            if (!taps)
+                break;
         }
     }
 }

@@ -1,6 +1,4 @@
 /* Weights of a convolution from the NPU's order to that of the kernels, with corrections. */
-#include <math.h>
-
 #include "convolution.h"
 
 int64_t openrknn_packed_bytes(const openrknn_convolution *step)
@@ -153,41 +151,31 @@ static int32_t store_halves(const openrknn_convolution *step, int32_t block, int
     return any != 0;
 }
 
-/* Taps without weights take no part, and a sum of one product has no error. */
-static void pack_floats(const openrknn_convolution *step, const kernel_set *kernels)
+/* In groups of 32 channels, of those row by row and column by column. Taps without weights take no part. */
+static void pack_floats(const openrknn_convolution *step)
 {
-    const int32_t lanes = lanes_of(step), taps = tap_count(step);
-    const double unit = ((double)taps * lanes + 8) * 0x1p-52;
+    const int32_t lanes = lanes_of(step), window = step->kernel_height * step->kernel_width, atoms = input_atoms(step);
 
     for (int32_t number = 0; number < out_atoms(step); number++) {
         uint8_t *at = step->packed + number * float_block_bytes(step);
         float_block *block = (float_block *)at;
-        int32_t *list = (int32_t *)(at + float_taps_offset()), end = taps;
+        int32_t *list = (int32_t *)(at + float_taps_offset()), end = window * atoms;
         uint16_t *weights = (uint16_t *)(at + float_weights_offset(step));
-        double squares[ATOM] = {0};
-        int32_t counts[ATOM] = {0};
 
         block->taps = 0;
-        block->largest = 0;
-        for (int32_t tap = 0; tap < taps; tap++) {
-            uint16_t *out = weights + (int64_t)block->taps * lanes * ATOM;
-            if (!store_halves(step, number, tap, out)) {
-                list[--end] = tap;
-                continue;
+        for (int32_t first = 0; first < atoms; first += FLOAT_GROUP)
+            for (int32_t place = 0; place < window; place++) {
+                const int32_t before = block->taps;
+                for (int32_t atom = first; atom < at_most(first + FLOAT_GROUP, atoms); atom++) {
+                    const int32_t tap = atom * window + place;
+                    if (store_halves(step, number, tap, weights + (int64_t)block->taps * lanes * ATOM))
+                        list[block->taps++] = tap << 1;
+                    else
+                        list[--end] = tap << 1;
+                }
+                if (block->taps > before)
+                    list[block->taps - 1] |= 1;
             }
-            list[block->taps++] = tap;
-            for (int32_t i = 0; i < lanes; i++)
-                for (int32_t o = 0; o < ATOM; o++)
-                    counts[o] += (out[i * ATOM + o] & 0x7fff) != 0;
-        }
-        kernels->float_squares(weights, step->format, squares, (int64_t)block->taps * lanes);
-        for (int32_t o = 0; o < ATOM; o++) {
-            const double length = sqrt(squares[o]);
-            block->errors[o] = counts[o] > 1 || !isfinite(length) ? length * unit : 0.0;
-            block->largest = length <= block->largest ? block->largest : length; /* a NaN stays */
-            if (!isfinite(length))
-                block->largest = NAN;
-        }
     }
 }
 
@@ -198,7 +186,7 @@ void pack_weights(const openrknn_convolution *step)
         if (step->depthwise)
             pack_depthwise_floats(step);
         else
-            pack_floats(step, kernels);
+            pack_floats(step);
     } else if (step->depthwise)
         pack_depthwise(step, kernels);
     else

@@ -77,7 +77,7 @@ static void segment(const segment_task *task)
 const kernel_set kernels_i8mm = {
     .name = "i8mm",
     .products = 80,
-    .float_products = 4,
+    .float_products = 10,
     .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD | OPENRKNN_CPU_I8MM,
     .input_bytes = 1,
     .block = 1,

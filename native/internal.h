@@ -64,30 +64,31 @@ typedef struct {
 
 /* The same in floating point, for 16 output channels and some of the taps. */
 typedef struct {
-    const uint8_t *input;   /* doubles, of the first pixel at offset 0 */
+    const uint8_t *input;   /* floats, of the first pixel at offset 0 */
     const int32_t *offsets; /* from there to what each tap sees */
-    const int32_t *list; /* of the taps that count */
-    int32_t taps; /* in the list */
+    const int32_t *list; /* of the taps that count, and which of them are the last of a group of channels */
+    int32_t taps; /* in the list: whole groups */
     int32_t lanes; /* inputs of a tap: 8, or 4 of a picture */
     int32_t pixels; /* at most SEGMENT */
     int32_t format;
     int32_t goes_on; /* there are sums of other taps */
-    const double *panel;     /* [tap][lane][16], or */
-    const uint16_t *weights; /* the same as they are stored */
-    double *sums; /* [SEGMENT][16] */
+    const float32 *panel; /* [tap][lane][16] */
+    float32 *sums; /* [SEGMENT][16] */
 } float_task;
 
-/* The sums become single numbers. A sum of doubles is off by less than input_length[pixel] * weight_length[o]. */
-typedef struct {
-    float_task all; /* of all taps that have weights; without a panel */
-    const double *input_lengths;
-    const double *weight_lengths;
-    double largest_length; /* of the weights */
-    double exact_below;    /* doubles have these sums without an error: where both lengths' product is smaller */
-    const int32_t *skipped; /* the taps without weights */
-    int32_t skipped_taps;
-    float32 *rounded; /* [SEGMENT][16] */
-} float_rounding;
+/* Taps of 8 channels whose products are added up before they are added to the total; npu/blocks/core.py has the rule. */
+enum { FLOAT_GROUP = 4 };
+
+/* An entry of a list of taps. */
+static inline int32_t tap_of(int32_t entry)
+{
+    return entry >> 1;
+}
+
+static inline int32_t ends_group(int32_t entry)
+{
+    return entry & 1;
+}
 
 /* Sums of the input under the window, for a run of pixels. */
 typedef struct {
@@ -150,12 +151,13 @@ typedef struct {
     uint8_t *target;          /* [pixels][16] */
 } chain_task;
 
-/* Depthwise in floating point: 16 channels, which are two atoms of 8 doubles each. */
+/* Depthwise in floating point: 16 channels, which are two atoms of 8 floats each. */
 typedef struct {
     const uint8_t *input[2];
     const int32_t *offsets;
     int32_t taps;
     int32_t pixels;
+    int32_t format;
     const uint8_t *weights;
     float32 *sums; /* [SEGMENT][16] */
 } float_depthwise_task;
@@ -174,12 +176,11 @@ typedef struct {
     int32_t source_surfaces;
 } dpu_task;
 
-/* Rows of A by some columns of B. */
+/* Rows of A by some columns of B, in integers. */
 typedef struct {
-    int32_t is_float;
     int32_t format; /* of B */
     int32_t rows, columns;
-    const uint8_t *a; /* rows of bytes (plus product_offset) or of doubles */
+    const uint8_t *a; /* rows of bytes (plus product_offset) */
     int64_t a_row;
     const uint8_t *const *b; /* the first column of each part */
     const int32_t *tiles;    /* of rows in each part */
@@ -187,11 +188,18 @@ typedef struct {
     int32_t tile_runs; /* of 16 rows in a tile */
     int64_t b_column, b_tile;
     const int32_t *zeros; /* of the columns, or NULL */
-    int32_t *column_sums;   /* [columns] */
-    double *column_lengths; /* [columns]: for floating point */
-    int32_t *sums;          /* [rows][columns], or */
-    double *doubles;
+    int32_t *column_sums; /* [columns] */
+    int32_t *sums;        /* [rows][columns] */
 } product_task;
+
+/* 16 rows of some columns of B that are multiplied in floating point. */
+typedef struct {
+    const uint8_t *at; /* the first column */
+    int64_t column; /* bytes to the next one */
+    int32_t columns; /* at most 16 */
+    int32_t format;
+    const int32_t *zeros; /* of the columns, or NULL */
+} float_columns;
 
 typedef struct kernel_set {
     const char *name;
@@ -225,19 +233,16 @@ typedef struct kernel_set {
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
 
-    /* floating point: inputs are doubles, weights 16 bits */
-    void (*float_lengths)(const float_task *task, double *lengths);
-    void (*float_panel)(const uint16_t *weights, int32_t format, double *panel, int64_t rows); /* of 16 */
-    void (*float_squares)(const uint16_t *weights, int32_t format, double *squares, int64_t rows);
+    /* floating point: inputs are floats, weights 16 bits */
+    void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows); /* of 16 */
     void (*float_segment)(const float_task *task);
-    void (*float_round)(const float_rounding *task);
     void (*float_depthwise)(const float_depthwise_task *task);
 
     /* products of matrices */
     int32_t product_offset; /* what A is stored too large by */
-    int32_t product_lanes;  /* of a sum of doubles, added up at the end */
     void (*product)(const product_task *task);
-    void (*widen)(const uint8_t *halves, double *out, int32_t count); /* a file may put them at odd addresses */
+    void (*float_columns_run)(const float_columns *task, float32 *panel); /* [16][16] */
+    void (*widen)(const uint8_t *halves, float32 *out, int32_t count); /* a file may put them at odd addresses */
 
     void (*chain)(const chain_task *task);
     void (*general)(const dpu_task *task);
@@ -247,11 +252,10 @@ typedef struct kernel_set {
 
 /* The part of a set that has the same names in every file: most of it comes from the templates. */
 #define KERNELS_OF_TEMPLATES                                                                                           \
-    .strip_bytes = strip_bytes, .store_strip = store_strip, .float_lengths = float_lengths,                           \
-    .float_panel = float_panel, .float_squares = float_squares, .float_segment = float_segment,                        \
-    .float_round = float_round, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,           \
-    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET, .product_lanes = 16 / NV,     \
-    .widen = widen, .at_once = 1
+    .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
+    .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
+    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET,                               \
+    .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
 typedef struct {
@@ -324,21 +328,6 @@ int run_move(const openrknn_move *step);
 int run_reduction(const openrknn_reduction *step);
 int run_pooling(const openrknn_pooling *step);
 
-/* Parts of a sum: doubles that do not overlap, from small to large; 600 bits of products need about a dozen. */
-enum { MOST_PARTS = 64 };
-
-typedef struct {
-    double part[MOST_PARTS];
-    int32_t count;
-    double plain; /* the sum as doubles have it: what it is where it is not finite */
-} exact_total;
-
-void exact_add(exact_total *sum, double x);
-float32 exact_rounded(const exact_total *sum);
-
-/* The sum of one pixel and one of the 16 channels, of finite numbers, exact and rounded once; slow. */
-float32 exact_sum(const float_task *task, int32_t pixel, int32_t lane);
-
 /* ---------------------------------------------------------------------------------------------- DPU */
 
 void dpu_finish(const dpu_task *task);
@@ -376,19 +365,6 @@ static inline int64_t shift_floor(int64_t x, int32_t n)
 
 float32 half_to_float(uint16_t bits);
 uint16_t float_to_half(float32 value);
-
-#ifdef __SIZEOF_INT128__
-/* fp16 is a whole number of 2^-24, and not more than 2^40 of them. */
-static inline int64_t half_units(uint16_t half)
-{
-    const int32_t exponent = half >> 10 & 31, mantissa = half & 1023;
-    const int64_t units = exponent ? (int64_t)(mantissa | 1024) << (exponent - 1) : mantissa;
-    return half & 0x8000 ? -units : units;
-}
-
-/* sum * 2^exponent, rounded once. */
-float32 units_rounded(__int128 sum, int32_t exponent);
-#endif
 
 static inline float32 bits_to_float(uint32_t bits)
 {

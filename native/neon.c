@@ -81,7 +81,7 @@ static void depthwise(const depthwise_task *task)
 const kernel_set kernels_neon = {
     .name = "neon",
     .products = 16,
-    .float_products = 4,
+    .float_products = 10,
     .needs = OPENRKNN_CPU_NEON,
     .input_bytes = 2,
     .block = 1,

@@ -123,11 +123,29 @@ ALWAYS_INLINE void depthwise_of(const depthwise_task *task, const int32_t input_
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 8, PX = 1, FUSED = 1, FLOAT_PIXELS = 3 };
+enum { NV = 8, PX = 1, FUSED = 1, NF = 4 };
+#define FLOAT_PIXELS 5
 typedef struct {
     int32x4_t part[4];
 } ints;
 typedef float64x2_t doubles;
+typedef float32x4_t floats;
+
+#define floats_set(value) vdupq_n_f32(value)
+#define floats_load(at) vld1q_f32(at)
+#define floats_store(at, x) vst1q_f32(at, x)
+#define floats_add(a, b) vaddq_f32(a, b)
+#define floats_multiply(a, b) vmulq_f32(a, b)
+#define floats_multiply_add(a, b, c) vfmaq_f32(c, a, b)
+
+#define FOURS_OF_FLOATS
+typedef float32x4_t float_four;
+#define four_load(at) vld1q_f32(at)
+#define four_multiply_add(w, four, lane, sum)                                                                          \
+    ((lane) == 0   ? vfmaq_laneq_f32(sum, w, four, 0)                                                                  \
+     : (lane) == 1 ? vfmaq_laneq_f32(sum, w, four, 1)                                                                  \
+     : (lane) == 2 ? vfmaq_laneq_f32(sum, w, four, 2)                                                                  \
+                   : vfmaq_laneq_f32(sum, w, four, 3))
 
 #define doubles_set(value) vdupq_n_f64(value)
 #define doubles_load(at) vld1q_f64(at)
@@ -137,11 +155,6 @@ typedef float64x2_t doubles;
 #define doubles_multiply_add(a, b, c) vfmaq_f64(c, a, b)
 #define doubles_max(a, b) vmaxq_f64(a, b)
 #define doubles_min(a, b) vminq_f64(a, b)
-
-#define PAIRS_OF_DOUBLES
-typedef float64x2_t double_pair;
-#define pair_load(at) vld1q_f64(at)
-#define pair_multiply_add(w, pair, lane, sum) ((lane) ? vfmaq_laneq_f64(sum, w, pair, 1) : vfmaq_laneq_f64(sum, w, pair, 0))
 
 ALWAYS_INLINE void widen_ints(int32x4_t x, doubles *out)
 {
@@ -206,21 +219,6 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     vst1q_u8((uint8_t *)target, vcombine_u8(a, b));
 }
 
-ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
-{
-    for (int32_t i = 0; i < 4; i++) {
-        float32x4_t four = vld1q_f32(at + 4 * i);
-        out[2 * i] = vcvt_f64_f32(vget_low_f32(four));
-        out[2 * i + 1] = vcvt_high_f64_f32(four);
-    }
-}
-
-ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
-{
-    for (int32_t i = 0; i < 4; i++)
-        vst1q_f32(at + 4 * i, vcvt_high_f32_f64(vcvt_f32_f64(x[2 * i]), x[2 * i + 1]));
-}
-
 ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
     float16x8_t halves = vreinterpretq_f16_u8(vld1q_u8(at));
@@ -232,6 +230,19 @@ ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
 {
     float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(vld1q_f32(at)), vld1q_f32(at + 4));
     vst1q_u16(out, vreinterpretq_u16_f16(halves));
+}
+
+ALWAYS_INLINE void turn_floats(const float32 *from, float32 *to)
+{
+    for (int32_t row = 0; row < 16; row += 4)
+        for (int32_t column = 0; column < 16; column += 4) {
+            const float32x4x4_t four = {{vld1q_f32(from + row * 16 + column), vld1q_f32(from + (row + 1) * 16 + column),
+                                         vld1q_f32(from + (row + 2) * 16 + column), vld1q_f32(from + (row + 3) * 16 + column)}};
+            float32 turned[16];
+            vst4q_f32(turned, four); /* interleaves them: the first of each, the second of each, ... */
+            for (int32_t i = 0; i < 4; i++)
+                vst1q_f32(to + (column + i) * 16 + row, vld1q_f32(turned + 4 * i));
+        }
 }
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */

@@ -69,12 +69,15 @@ static void depthwise(const depthwise_task *task)
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 16, PX = 1, FUSED = 0, FLOAT_PIXELS = 1 };
+enum { NV = 16, PX = 1, FUSED = 0, NF = 1 };
+#define FLOAT_PIXELS 2
 typedef struct {
     int32_t lane[16];
 } ints;
 typedef double doubles;
-#define FLOAT_IS_PLAIN
+typedef struct {
+    float32 lane[16];
+} floats;
 
 #define LANES for (int32_t i = 0; i < 16; i++)
 
@@ -83,6 +86,44 @@ ALWAYS_INLINE ints ints_load(const int32_t *at)
     ints x;
     memcpy(&x, at, sizeof x);
     return x;
+}
+
+ALWAYS_INLINE floats floats_set(float32 value)
+{
+    floats x;
+    LANES x.lane[i] = value;
+    return x;
+}
+
+ALWAYS_INLINE floats floats_load(const float32 *at)
+{
+    floats x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+ALWAYS_INLINE void floats_store(float32 *at, floats x)
+{
+    memcpy(at, &x, sizeof x);
+}
+
+ALWAYS_INLINE floats floats_add(floats a, floats b)
+{
+    LANES a.lane[i] += b.lane[i];
+    return a;
+}
+
+ALWAYS_INLINE floats floats_multiply(floats a, floats b)
+{
+    LANES a.lane[i] *= b.lane[i];
+    return a;
+}
+
+/* Rounded twice: the same where the product is exact. */
+ALWAYS_INLINE floats floats_multiply_add(floats a, floats b, floats c)
+{
+    LANES c.lane[i] = a.lane[i] * b.lane[i] + c.lane[i];
+    return c;
 }
 
 ALWAYS_INLINE doubles doubles_set(double value)
@@ -161,16 +202,6 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     }
 }
 
-ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
-{
-    LANES out[i] = at[i];
-}
-
-ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
-{
-    LANES at[i] = (float32)x[i];
-}
-
 ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
     uint16_t halves[8];
@@ -183,6 +214,12 @@ ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
 {
     for (int32_t i = 0; i < 8; i++)
         out[i] = float_to_half(at[i]);
+}
+
+ALWAYS_INLINE void turn_floats(const float32 *from, float32 *to)
+{
+    for (int32_t row = 0; row < 16; row++)
+        LANES to[row * 16 + i] = from[i * 16 + row];
 }
 
 #include "chain_template.h"
@@ -200,7 +237,7 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 const kernel_set kernels_scalar = {
     .name = "scalar",
     .products = 2,
-    .float_products = 1,
+    .float_products = 2,
     .input_bytes = 1,
     .block = 1,
     .folds = 1,

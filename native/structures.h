@@ -205,7 +205,6 @@ typedef struct {
     uint8_t *c;
     int64_t c_row, c_group;
     int32_t c_width;
-    int32_t to_doubles; /* sums of floating point as they are before they are rounded */
     int32_t b_span; /* rows of a block of columns of B, where k is a part of them; 0: k, or a segment */
     int32_t unused;
 } openrknn_product;
@@ -483,9 +482,8 @@ _Static_assert(offsetof(openrknn_product, c) == 88, "openrknn_product.c");
 _Static_assert(offsetof(openrknn_product, c_row) == 96, "openrknn_product.c_row");
 _Static_assert(offsetof(openrknn_product, c_group) == 104, "openrknn_product.c_group");
 _Static_assert(offsetof(openrknn_product, c_width) == 112, "openrknn_product.c_width");
-_Static_assert(offsetof(openrknn_product, to_doubles) == 116, "openrknn_product.to_doubles");
-_Static_assert(offsetof(openrknn_product, b_span) == 120, "openrknn_product.b_span");
-_Static_assert(offsetof(openrknn_product, unused) == 124, "openrknn_product.unused");
+_Static_assert(offsetof(openrknn_product, b_span) == 116, "openrknn_product.b_span");
+_Static_assert(offsetof(openrknn_product, unused) == 120, "openrknn_product.unused");
 _Static_assert(sizeof(openrknn_picking) == 80, "openrknn_picking");
 _Static_assert(offsetof(openrknn_picking, scores) == 0, "openrknn_picking.scores");
 _Static_assert(offsetof(openrknn_picking, boxes) == 8, "openrknn_picking.boxes");

@@ -229,9 +229,18 @@ static void depthwise(const depthwise_task *task)
 
 /* ---------------------------------------------------------------------------------------------- chain */
 
-enum { NV = 2, PX = 4, FUSED = 1, FLOAT_PIXELS = 12 };
+enum { NV = 2, PX = 4, FUSED = 1, NF = 1 };
+#define FLOAT_PIXELS 14
 typedef __m512i ints;
 typedef __m512d doubles;
+typedef __m512 floats;
+
+#define floats_set(value) _mm512_set1_ps(value)
+#define floats_load(at) _mm512_loadu_ps(at)
+#define floats_store(at, x) _mm512_storeu_ps(at, x)
+#define floats_add(a, b) _mm512_add_ps(a, b)
+#define floats_multiply(a, b) _mm512_mul_ps(a, b)
+#define floats_multiply_add(a, b, c) _mm512_fmadd_ps(a, b, c)
 
 #define doubles_set(value) _mm512_set1_pd(value)
 #define doubles_load(at) _mm512_loadu_pd(at)
@@ -280,20 +289,6 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     _mm_storeu_si128((__m128i *)target, _mm512_cvtepi32_epi8(_mm512_mask_srli_epi32(entry, is_after, entry, 8)));
 }
 
-ALWAYS_INLINE void load_floats(const float32 *at, doubles *out)
-{
-#pragma GCC unroll 4
-    for (int32_t v = 0; v < NV; v++)
-        out[v] = _mm512_cvtps_pd(_mm256_loadu_ps(at + 8 * v));
-}
-
-ALWAYS_INLINE void store_floats(float32 *at, const doubles *x)
-{
-#pragma GCC unroll 4
-    for (int32_t v = 0; v < NV; v++)
-        _mm256_storeu_ps(at + 8 * v, _mm512_cvtpd_ps(x[v]));
-}
-
 #include "x86_halves.h"
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */
@@ -335,7 +330,7 @@ static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int
 const kernel_set kernels_vnni = {
     .name = "vnni",
     .products = 150,
-    .float_products = 16,
+    .float_products = 40,
     .needs = OPENRKNN_CPU_AVX512VNNI | OPENRKNN_CPU_AVX2 | OPENRKNN_CPU_F16C,
     .input_bytes = 1,
     .block = BLOCK,

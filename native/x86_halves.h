@@ -1,4 +1,4 @@
-/* Eight fp16 numbers at a time, by F16C: the same for all kernels of x86. */
+/* Eight fp16 numbers at a time, by F16C, and floats that are turned: the same for all kernels of x86. */
 
 ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
@@ -8,4 +8,38 @@ ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 ALWAYS_INLINE void floats_to_halves(const float32 *at, uint16_t *out)
 {
     _mm_storeu_si128((__m128i *)out, _mm256_cvtps_ph(_mm256_loadu_ps(at), _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* 8 x 8 floats, with 16 in a row. */
+ALWAYS_INLINE void turn_eight(const float32 *from, float32 *to)
+{
+    __m256 a[8], b[8];
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < 8; i++)
+        a[i] = _mm256_loadu_ps(from + 16 * i);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < 8; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        _mm256_storeu_ps(to + 16 * i, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(to + 16 * (i + 4), _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
+ALWAYS_INLINE void turn_floats(const float32 *from, float32 *to)
+{
+    turn_eight(from, to);
+    turn_eight(from + 8, to + 8 * 16);
+    turn_eight(from + 8 * 16, to + 8);
+    turn_eight(from + 8 * 16 + 8, to + 8 * 16 + 8);
 }

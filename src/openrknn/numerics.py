@@ -5,7 +5,7 @@
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
     dequantize_affine   stored integer -> real in single precision, as runtimes do it; native, into `out=`
-    sum_to_single   the exact sum of doubles, rounded once to single precision
+    multiply_floats   a product of matrices in floating point, as the NPU's array adds it up
     encode_fp16, encode_bf16, decode_fp16, decode_bf16      floats <-> their 16-bit patterns
     pack_int4, unpack_int4                                  signed 4-bit numbers, two per byte
 
@@ -17,7 +17,6 @@ tables, which floor (docs/fidelity.md has the recordings). This file is the one 
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias, TypeVar
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from openrknn import nativelib
 
 __all__ = [
+    "FLOAT_GROUP",
     "FORMATS",
     "MASKED",
     "Rounding",
@@ -38,6 +38,7 @@ __all__ = [
     "encode_bf16",
     "encode_fp16",
     "larger",
+    "multiply_floats",
     "pack_int4",
     "quantize",
     "round_to_integer",
@@ -45,7 +46,6 @@ __all__ = [
     "shift_floor",
     "shift_right",
     "smaller",
-    "sum_to_single",
     "unpack_int4",
 ]
 
@@ -58,6 +58,8 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Bits16: TypeAlias = npt.NDArray[np.uint16]
 _Stored = TypeVar("_Stored", np.int8, np.int16, np.int32)
 
+FLOAT_GROUP = 32
+"""Floating point products that the array adds up before they are added to the total: the channels it takes at a time."""
 _WIDEST_SHIFT = 63
 _BF16_QUIET = 0x0040
 """The top bit of a bf16 mantissa: it keeps a NaN a NaN when its low bits are cut off."""
@@ -233,19 +235,23 @@ def _affine(function: Any) -> Any:
 # -------------------------------------------------------------------------------------------------- 16-bit floats
 
 
-def sum_to_single(values: npt.NDArray[np.float64]) -> np.float32:
-    """The exact sum of finite numbers, rounded once to single precision, ties to even.
+def multiply_floats(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Floats:
+    """The product of matrices [M, K] and [K, N] as the NPU's array adds it up, in single precision.
 
-    A double in between would round twice. Rounded to odd, it cannot lie in the middle of two single numbers unless
-    the exact sum does.
+    32 products are added one by one, and what that gives is added to the total: npu/blocks/core.py says what this
+    stands on. Products of fp16 with fp16 or with integers of up to 13 bits are exact, so that an instruction that
+    multiplies and adds gives the same bits; others are rounded first.
     """
-    terms: list[float] = values.ravel().tolist()
-    total = math.fsum(terms) + 0.0  # of nothing but negative zeros it is zero: a sum begins with it
-    rest = math.fsum([*terms, -total])
-    if rest and not np.float64(total).view(np.int64) & 1:
-        total = math.nextafter(total, math.copysign(math.inf, rest))
-    with np.errstate(over="ignore"):
-        return np.float32(total)
+    wide_left, wide_right = left.astype(np.float32), right.astype(np.float32)
+    total = np.zeros((len(wide_left), wide_right.shape[1]), np.float32)
+    product = np.empty_like(total)
+    for first in range(0, len(wide_right), FLOAT_GROUP):
+        group = np.zeros_like(total)
+        for k in range(first, min(first + FLOAT_GROUP, len(wide_right))):
+            np.multiply(wide_left[:, k, None], wide_right[k], out=product)
+            group += product
+        total += group
+    return total
 
 
 def larger(values: npt.NDArray[Any], others: npt.ArrayLike) -> npt.NDArray[Any]:

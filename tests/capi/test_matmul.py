@@ -22,7 +22,7 @@ INT8, FP16 = MatmulType.INT8_MM_INT8_TO_INT32, MatmulType.FLOAT16_MM_FLOAT16_TO_
 def test_every_type_in_every_layout(
     products: Products, kind: MatmulType, b_layout: MatmulLayout, ac_layout: MatmulLayout, m: int
 ) -> None:
-    """Exact sums of integers; sums of float16 as the software NPU makes them, exact and rounded once."""
+    """Exact sums of integers; sums of float16 as the software NPU makes them."""
     product = products.create(m, 64, 128, kind, b_layout=b_layout, ac_layout=ac_layout)
     a, b = numbers(kind.types[0], (m, 64)), numbers(kind.types[1], (64, 128))
     product.set("A", a)

@@ -1,13 +1,14 @@
 """fp16 convolutions as an Orange Pi 5 (RK3588) computed them: the largest error of each shape, to four digits.
 
 allbilly/rk3588 (40fae7b, sweep_results of 2026-07-10) fed uniform numbers from NumPy's generator with seed 42 and
-printed max |board - float32 sum|. The inputs can be made again, so the four digits say how a board rounds: products
-exact, the sum at least as wide as fp32, the result to the nearest fp16.
+printed max |board - float32 sum|. The inputs can be made again, so the four digits say how a board rounds and adds:
+products exact, groups of 32 added up in single precision, the result to the nearest fp16.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -102,10 +103,11 @@ def expected(shape: Shape, features: Numbers, weights: Numbers) -> Numbers:
     totals = []
     for part, kernels in groups(shape, features, weights):
         total = np.zeros((len(kernels), height, width), np.float32)
+        wide, factors = part.astype(np.float32), kernels.astype(np.float32)  # first: the order follows the strides
         for row in range(shape.kernel_height):
             for column in range(shape.kernel_width):
-                seen = part[:, row : row + height, column : column + width].astype(np.float32)
-                total += np.einsum("ihw,oi->ohw", seen, kernels[:, :, row, column].astype(np.float32))
+                seen = wide[:, row : row + height, column : column + width]
+                total += np.einsum("ihw,oi->ohw", seen, factors[:, :, row, column])
         totals.append(total)
     return np.array(totals).reshape(shape.batch, shape.kernels, height, width)
 
@@ -133,3 +135,43 @@ def test_the_recording_tells_the_roundings_apart() -> None:
         cut = np.where(away, np.nextafter(nearest, np.float16(0)), nearest)
         toward_zero += f"{np.abs(cut.astype(np.float32) - reference).max():.4f}" == f"{row[9]:.4f}"
     assert toward_zero <= len(rows) // 10
+
+
+DECIDING = {
+    (528, 14, 256, 1): ((200, 7, 7), -96.125, {"exact"}),
+    (192, 7, 384, 3): ((103, 1, 1), 129.625, {"one by one"}),
+    (512, 14, 32, 1): ((25, 2, 4), -68.6875, {"groups of 16", "groups of 64"}),
+}
+"""Channels, size, kernels and size of the kernel -> an output so near the middle of two fp16 numbers that the order of
+the additions decides, which of them the board had (the other one has an error that is larger than the recorded
+largest one), and the sums that have the other one."""
+
+
+def summed(products: Numbers, group: int) -> np.float32:
+    """[channel, row, column]: `group` channels at a position one by one, then what they are to the total."""
+    total = np.float32(0)
+    for first in range(0, len(products), group):
+        for position in products[first : first + group].reshape(-1, products[0].size).T:
+            total += np.add.accumulate(position)[-1]
+    return total
+
+
+@pytest.mark.parametrize("key", DECIDING)
+def test_outputs_that_tell_the_orders_apart(key: tuple[int, int, int, int]) -> None:
+    channels, size, kernels, kernel = key
+    (o, y, x), board, refused = DECIDING[key]
+    shape = Shape(1, channels, size, size, kernels, channels, kernel, kernel, 1)
+    features, weights = data(shape)
+    seen = features[0, :, y : y + kernel, x : x + kernel]
+    products = seen.astype(np.float32) * weights[o].astype(np.float32)
+    one_by_one = products.transpose(1, 2, 0).ravel()
+    others = {
+        "exact": np.float32(math.fsum(products.ravel().tolist())),
+        "one by one": np.add.accumulate(one_by_one)[-1],
+        "groups of 16": summed(products, 16),
+        "groups of 64": summed(products, 64),
+    }
+    one = Shape(1, channels, kernel, kernel, 1, channels, kernel, kernel, 1)
+    assert accumulators(one, seen[None], weights[o : o + 1]).item() == summed(products, 32)
+    assert np.float16(summed(products, 32)) == board
+    assert refused <= {name for name, value in others.items() if np.float16(value) != board}

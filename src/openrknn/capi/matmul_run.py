@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from openrknn import numerics
 from openrknn.capi.matmul_attributes import Shape, Spec, b_to_native, read_a, read_b, write_c
 from openrknn.capi.matmul_scales import Scales
 from openrknn.device import Device
@@ -65,7 +66,7 @@ class _Run:
         return exact
 
     def _in_groups(self, a: Array, b: Array) -> Array:
-        """Sums of each group in double precision, times its scale, added up; in units of C's scale."""
+        """Sums of each group, times its scale, added up in double precision; in units of C's scale."""
         groups = self._scales.groups(self._shape)
         assert groups is not None
         size = self._shape.k // len(groups[0])
@@ -73,7 +74,9 @@ class _Run:
         wide = a.astype(np.float64) - self._zero_a
         for number, (factors, zeros) in enumerate(zip(*groups, strict=True)):
             rows = slice(number * size, (number + 1) * size)
-            total += wide[:, rows] @ (b[rows].astype(np.float64) - zeros) * factors
+            centred = b[rows].astype(np.float64) - zeros
+            sums = numerics.multiply_floats(wide[:, rows], centred) if a.dtype.kind == "f" else wide[:, rows] @ centred
+            total += sums * factors
         units = float(self._scales.known["A"].scales[0]) / float(self._scales.known["C"].scales[0])
         return total * units if units != 1 else total
 
@@ -204,7 +207,7 @@ class GroupedProduct:
         self._shape, self._size = shape, shape.k // len(factors)
         self._bits = a.bits, b.bits
         self._factors = factors
-        self._sums: Array = np.zeros((shape.m, shape.n), np.float64 if spec.is_float else np.int32)
+        self._sums: Array = np.zeros((shape.m, shape.n), np.float32 if spec.is_float else np.int32)
         self._total, self._scaled = np.zeros((2, shape.m, shape.n))
         place = Rows.plain(self._sums.reshape(-1).view(np.uint8), shape.n, self._sums.itemsize * 8)
         self._products = [self._product(spec, place, column) for column in zeros]
@@ -223,7 +226,7 @@ class GroupedProduct:
     def _product(self, spec: Spec, place: Rows, zeros: npt.NDArray[np.int32]) -> DirectProduct:
         m, _, n = self._shape
         a_bits, b_bits = self._bits
-        made = DirectProduct(m, self._size, n, a_bits=a_bits, b_bits=b_bits, to_doubles=spec.is_float)
+        made = DirectProduct(m, self._size, n, a_bits=a_bits, b_bits=b_bits)
         made.set_c(place)
         if zeros.any() and spec.type.types[1] is not TensorType.FLOAT16:
             made.set_zeros(np.ascontiguousarray(zeros))

@@ -354,7 +354,6 @@ class Product(Declared):
     uint8_t *c;
     int64_t c_row, c_group;
     int32_t c_width;
-    int32_t to_doubles; /* sums of floating point as they are before they are rounded */
     int32_t b_span; /* rows of a block of columns of B, where k is a part of them; 0: k, or a segment */
     int32_t unused;
 """

@@ -3,9 +3,16 @@
     acc[o, y, x] = sum over ky, kx, c of  in[c, y * sy + ky * dy, x * sx + kx * dx] * w[o, ky, kx, c]     (s may be 0)
     sum[y, x]    = sum over ky, kx, c of  in[c, ...]          (depthwise: per channel)
 
-Integers are exact. So are floating point sums, which are rounded once to single: the same bits whatever the order of
-the additions, on every machine. (Depthwise sums are doubles, added row by row.) The width of the hardware's
-accumulator is unknown, and at fp16 output the difference is nearly invisible.
+Integers are exact. Floating point sums are made of single precision numbers, in an order that is part of the rule, so
+that every machine has the same bits:
+
+    group[g, ky, kx] = the products of channels 32 g ... 32 g + 31 at one position of the kernel, added one by one
+    acc              = the groups, added one by one: g, in it ky, in it kx
+
+32 channels are what the array takes at a time. Recordings of 190 fp16 convolutions (RK3588) accept this sum, and refuse
+the exact one, one without groups, groups of 8, 16 and 64, and additions that cut off: docs/hardware/roundings.md. In
+which order the array adds the 32 is not known. Products of fp16 are exact in single precision. Depthwise, a position is
+a group.
 """
 
 from __future__ import annotations
@@ -21,6 +28,9 @@ from openrknn.task import cna as task_cna
 from openrknn.task.core import Config
 
 __all__ = ["Sums", "convolve", "truncate"]
+
+_CACHED = 1 << 16
+"""Sums that are made at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +89,44 @@ def _direct(padded: Numbers, weights: Numbers, config: task_cna.Config, window_s
     """Matrix products in double precision: exact for int8 and int16, whose sums stay far below 2^53."""
     pixels = config.out_height * config.out_width
     total = np.zeros((config.kernels, pixels), np.float64)
-    window, squares = np.zeros((2, pixels), np.float64)
+    window = np.zeros(pixels, np.float64)
     wide = weights[..., : len(padded)].astype(np.float64)
     for row in range(config.kernel_height):
         for column in range(config.kernel_width):
             seen = np.ascontiguousarray(_window(padded, config, row, column)).reshape(-1, pixels)
-            total += wide[:, row, column, :] @ seen
+            if not config.is_float:
+                total += wide[:, row, column, :] @ seen
             if window_sums:
                 window += seen.sum(0)
-            if config.is_float:
-                squares += np.einsum("cp,cp->p", seen, seen)
     shape = (-1, config.out_height, config.out_width)
-    found = _rounded(total, padded, wide, squares, config) if config.is_float else total.astype(np.int64)
+    found = _float_sums(padded, wide, config) if config.is_float else total.astype(np.int64)
     return Sums(found.reshape(shape), _finish(window, config).reshape(shape) if window_sums else None)
 
 
-def _rounded(total: Numbers, padded: Numbers, wide: Numbers, squares: Numbers, config: task_cna.Config) -> Numbers:
-    """The exact sums as single numbers: again, and exactly, where the rounding of the doubles could matter.
-
-    Products of 16-bit floats are exact in doubles. The sum of n of them, in any order, is off by less than
-    n / 2^53 * sum |product|, and that sum is at most the product of the lengths of both vectors.
-    """
-    lengths = np.sqrt(np.einsum("oyxc,oyxc->o", wide, wide))[:, None] * np.sqrt(squares)
-    error = lengths * (wide[0].size + 8) * 2.0**-52
-    result = total.astype(np.float32)
-    doubtful = ((total - error).astype(np.float32) != (total + error).astype(np.float32)) & np.isfinite(total)
-    reach_y = (config.kernel_height - 1) * config.dilation_y + 1
-    reach_x = (config.kernel_width - 1) * config.dilation_x + 1
-    for kernel, pixel in np.argwhere(doubtful):
-        top, left = pixel // config.out_width * config.stride_y, pixel % config.out_width * config.stride_x
-        seen = padded[:, top : top + reach_y : config.dilation_y, left : left + reach_x : config.dilation_x]
-        result[kernel, pixel] = numerics.sum_to_single(wide[kernel] * seen.transpose(1, 2, 0))
+def _float_sums(padded: Numbers, weights: Numbers, config: task_cna.Config) -> Numbers:
+    """The rule on top; some kernels at a time, whose sums stay in the cache."""
+    pixels = config.out_height * config.out_width
+    inputs, factors = padded.astype(np.float32), weights.astype(np.float32)
+    result = np.zeros((config.kernels, pixels), np.float32)
+    count = max(1, _CACHED // pixels)
+    for channel in range(0, len(inputs), numerics.FLOAT_GROUP):
+        end = channel + numerics.FLOAT_GROUP
+        for row in range(config.kernel_height):
+            for column in range(config.kernel_width):
+                seen = _window(inputs[channel:end], config, row, column).reshape(-1, pixels)
+                for first in range(0, config.kernels, count):
+                    own = factors[first : first + count, row, column, channel:end]
+                    result[first : first + count] += numerics.multiply_floats(own, seen)
     return result
 
 
 def _depthwise(padded: Numbers, weights: Numbers, config: task_cna.Config, window_sums: bool) -> Sums:
     """Channel by channel; those without data are 0."""
-    total = np.zeros((config.weight_channels, config.out_height, config.out_width), np.float64)
-    window = np.zeros_like(total)
+    kind = np.float32 if config.is_float else np.float64
+    total = np.zeros((config.weight_channels, config.out_height, config.out_width), kind)
+    window = np.zeros(total.shape, np.float64)
     count = len(padded)
-    wide = weights[:count].astype(np.float64)
+    wide, padded = weights[:count].astype(kind), padded.astype(kind)
     for row in range(config.kernel_height):
         for column in range(config.kernel_width):
             seen = _window(padded, config, row, column)

@@ -5,7 +5,7 @@
     step.run()
 
 B is read where it lies, by each run: nothing is packed, nothing is kept. Sums of integers are exact, and sums of
-float16 are exact and rounded once to float32, as those of the software NPU's convolutions; a test compares the bytes.
+float16 follow the rule of the software NPU's convolutions (npu/blocks/core.py); a test compares the bytes.
 """
 
 from __future__ import annotations
@@ -71,18 +71,16 @@ def is_available() -> bool:
 class DirectProduct:
     """C [M, N] = A [M, K] * B [K, N]; A and B have 4, 8 or 16 bits (float16), C is int32 or float32.
 
-    An integer A takes an integer B; float16 takes any, with a zero point for each column if B is integers. Its sums
-    are float64 with `to_doubles`: in double precision, and not rounded any more.
+    An integer A takes an integer B; float16 takes any, with a zero point for each column if B is integers.
     """
 
-    def __init__(self, m: int, k: int, n: int, *, a_bits: int, b_bits: int, to_doubles: bool = False) -> None:
+    def __init__(self, m: int, k: int, n: int, *, a_bits: int, b_bits: int) -> None:
         kernels, library = native.choose(), native.load()
         if kernels is None or library is None:
             raise RuntimeError("the native library is missing; ask is_available")
         self._step = structures.Product()
         self._step.kernels, self._step.m, self._step.k, self._step.n = int(kernels), m, k, n
         self._step.a_format, self._step.b_format = _FORMATS[a_bits], _FORMATS[b_bits]
-        self._step.to_doubles = to_doubles
         self._function: Any = library.openrknn_multiply
         self._argument = ctypes.byref(self._step)
         self._kept: dict[str, object] = {}
