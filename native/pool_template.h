@@ -1,4 +1,4 @@
-/* Pooling, for any instruction set: one row of one surface. */
+/* Pooling, for any instruction set: one row of one surface. Needs what general_template.h needs, and comes behind it. */
 
 typedef int8_t atom_bytes __attribute__((vector_size(16)));
 
@@ -72,32 +72,50 @@ static void pool_average(const openrknn_pooling *step, const uint8_t *source, in
     }
 }
 
-/* fp16: as numerics.larger, which takes the second of two equal numbers. */
+/* fp16, 8 channels at a time: as numerics.larger, which takes the second of two equal numbers. */
+ALWAYS_INLINE void pool_half_atoms(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target,
+                                   const int32_t method)
+{
+    enum { WIDTH = ATOM / 2 };
+    const float32 pad = method == 0 ? 0.0f : method == 1 ? -__builtin_inff() : __builtin_inff();
+    for (int32_t out = 0; out < step->out_width; out++) {
+        float32 total[WIDTH], value[WIDTH];
+        uint16_t halves[WIDTH];
+        for (int32_t y = 0; y < step->kernel_height; y++)
+            for (int32_t x = 0; x < step->kernel_width; x++) {
+                const int32_t row = out_row * step->stride_y - step->pad_top + y;
+                const int32_t column = out * step->stride_x - step->pad_left + x;
+                if (row >= 0 && row < step->height && column >= 0 && column < step->width)
+                    halves_to_floats(source + row * step->source_line + (int64_t)column * ATOM, value);
+                else
+                    for (int32_t i = 0; i < WIDTH; i++)
+                        value[i] = pad;
+                if (x == 0 && y == 0)
+                    memcpy(total, value, sizeof total);
+                else if (method == 0)
+                    for (int32_t i = 0; i < WIDTH; i++)
+                        total[i] += value[i];
+                else
+                    for (int32_t i = 0; i < WIDTH; i++)
+                        total[i] = method == 1 ? larger(total[i], value[i]) : smaller(total[i], value[i]);
+            }
+        for (int32_t i = 0; i < WIDTH; i++) {
+            total[i] = method == 0 ? total[i] * step->factor : total[i];
+            total[i] = total[i] != total[i] ? bits_to_float(0x7fc00000) : total[i]; /* one NaN for all, as NumPy has it */
+        }
+        floats_to_halves(total, halves);
+        memcpy(target + (int64_t)out * ATOM, halves, sizeof halves);
+    }
+}
+
 static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target)
 {
-    for (int32_t out = 0; out < step->out_width; out++)
-        for (int32_t lane = 0; lane < ATOM / 2; lane++) {
-            float32 total = 0;
-            for (int32_t y = 0; y < step->kernel_height; y++)
-                for (int32_t x = 0; x < step->kernel_width; x++) {
-                    int32_t row = out_row * step->stride_y - step->pad_top + y, column = out * step->stride_x - step->pad_left + x;
-                    float32 value = step->method == 0 ? 0.0f : step->method == 1 ? -__builtin_inff() : __builtin_inff();
-                    if (row >= 0 && row < step->height && column >= 0 && column < step->width) {
-                        uint16_t bits;
-                        memcpy(&bits, source + row * step->source_line + (int64_t)column * ATOM + lane * 2, 2);
-                        value = half_to_float(bits);
-                    }
-                    if (x == 0 && y == 0)
-                        total = value;
-                    else if (step->method == 0)
-                        total += value;
-                    else if (!(total != total || (step->method == 1 ? total > value : total < value)))
-                        total = value;
-                }
-            total = step->method == 0 ? total * step->factor : total;
-            uint16_t bits = total != total ? 0x7e00 : float_to_half(total);
-            memcpy(target + (int64_t)out * ATOM + lane * 2, &bits, 2);
-        }
+    if (step->method == 0)
+        pool_half_atoms(step, source, out_row, target, 0);
+    else if (step->method == 1)
+        pool_half_atoms(step, source, out_row, target, 1);
+    else
+        pool_half_atoms(step, source, out_row, target, 2);
 }
 
 static void pool_row(const openrknn_pooling *step, int32_t surface, int32_t row)
