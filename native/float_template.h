@@ -69,8 +69,10 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
             const float32 *seen = (const float32 *)(input + task->offsets[tap_of(entry)]);
             if (pixels > 1) {
                 /* Taps are far from each other: no processor guesses where the next ones are. */
-                const int32_t later = task->list[at_most(tap + 2, task->taps - 1)];
-                __builtin_prefetch(input + task->offsets[tap_of(later)]);
+                const uint8_t *later = input + task->offsets[tap_of(task->list[at_most(tap + 1, task->taps - 1)])];
+#pragma GCC unroll 16
+                for (int32_t p = 0; p < pixels; p += 2)
+                    __builtin_prefetch(later + p * lanes * (int32_t)sizeof(float32));
             }
 #pragma GCC unroll 2
             for (int32_t i = 0; i < lanes; i += 4, panel += 4 * ATOM) {

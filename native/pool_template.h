@@ -81,11 +81,13 @@ ALWAYS_INLINE void pool_half_atoms(const openrknn_pooling *step, const uint8_t *
     for (int32_t out = 0; out < step->out_width; out++) {
         float32 total[WIDTH], value[WIDTH];
         uint16_t halves[WIDTH];
+        const int32_t top = out_row * step->stride_y - step->pad_top, left = out * step->stride_x - step->pad_left;
+        const int32_t is_inside = top >= 0 && top + step->kernel_height <= step->height && left >= 0 &&
+                                  left + step->kernel_width <= step->width;
         for (int32_t y = 0; y < step->kernel_height; y++)
             for (int32_t x = 0; x < step->kernel_width; x++) {
-                const int32_t row = out_row * step->stride_y - step->pad_top + y;
-                const int32_t column = out * step->stride_x - step->pad_left + x;
-                if (row >= 0 && row < step->height && column >= 0 && column < step->width)
+                const int32_t row = top + y, column = left + x;
+                if (is_inside || (row >= 0 && row < step->height && column >= 0 && column < step->width))
                     halves_to_floats(source + row * step->source_line + (int64_t)column * ATOM, value);
                 else
                     for (int32_t i = 0; i < WIDTH; i++)
