@@ -74,6 +74,36 @@ def _roundings() -> Iterator[str]:
         "nearest number in its output converter; no recording has a tie. None is known of RK3562. See",
         "[ledgers of others](ledgers.md).",
     )
+    yield from _FLOAT_SUMS
+
+
+_FLOAT_SUMS = (
+    "",
+    "## Sums of floating point products",
+    "",
+    "The array adds up the products of 32 channels at one position of the kernel, and adds that sum to the",
+    "accumulator, which is single precision and rounds to nearest. The order is part of the rule: groups of 32",
+    "channels, of each the kernel's rows, of each its columns. `numerics.multiply_floats` has the additions,",
+    "`npu/blocks/core.py` the order; every set of kernels gives the same bits, with any number of threads.",
+    "",
+    "Evidence: allbilly/rk3588 published the largest error of each of its fp16 convolutions on an RK3588, to four",
+    "digits, and inputs that can be made again. Outputs that lie nearly in the middle of two fp16 numbers tell",
+    "the candidates apart:",
+    "",
+    "| sum | recordings that it misses | decided by |",
+    "|---|---|---|",
+    "| **groups of 32, in single precision** | **none** | |",
+    "| groups of 32, each exact, then single precision | none | |",
+    "| exact, rounded once | 1 | output (200, 7, 7) of 528 x 14 x 14, 256 kernels |",
+    "| one by one, without groups | 1 | output (103, 1, 1) of 192 x 7 x 7, 384 kernels of 3 x 3 |",
+    "| groups of 8; of 16; of 64 | 4; 3; 3 | output (25, 2, 4) of 512 x 14 x 14, in three of them |",
+    "| groups of 32, additions that cut off | 9 | |",
+    "| an accumulator of 18 bits; of 16 bits | 15; 33 of the 111 smallest | |",
+    "",
+    "Grade S for groups of 32 and for single precision to nearest, on RK3588. *Open*: in which order the array adds",
+    "the 32 (one by one, as here, and exactly are not told apart), whether rows and columns come before the groups of",
+    "channels, and what other chips do; they have the same rule here.",
+)
 
 
 def _table(questions: list[Question]) -> Iterator[str]:

@@ -59,7 +59,7 @@ Bits16: TypeAlias = npt.NDArray[np.uint16]
 _Stored = TypeVar("_Stored", np.int8, np.int16, np.int32)
 
 FLOAT_GROUP = 32
-"""Floating point products that the array adds up before they are added to the total: the channels it takes at a time."""
+"""Floating point products that are added up before they are added to the total: the channels that the array takes."""
 _WIDEST_SHIFT = 63
 _BF16_QUIET = 0x0040
 """The top bit of a bf16 mantissa: it keeps a NaN a NaN when its low bits are cut off."""

@@ -129,9 +129,7 @@ def _stored(values: Array, bits: int) -> npt.NDArray[np.uint8]:
 def _multiplied(a: Array, b: Array, zeros: Array | None) -> Array:
     if a.dtype.kind == "i":
         return (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32)
-    wide = b.astype(np.float64) - (0 if zeros is None else zeros[:, None])
-    rows = a.astype(np.float64)
-    return np.array([[numerics.sum_to_single(row * column) for column in wide] for row in rows], np.float32)
+    return numerics.multiply_floats(a, (b.astype(np.float64) - (0 if zeros is None else zeros[:, None])).T)
 
 
 _WORK: dict[str, Callable[[Task, np.random.Generator], Array]] = {
