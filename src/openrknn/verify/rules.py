@@ -127,7 +127,7 @@ QUESTIONS: dict[str, Question] = {
         Question("half_third", "fp32 to fp16", {
             "to nearest": lambda case: third(case, towards_zero=False),
             "rounded towards zero": lambda case: third(case, towards_zero=True),
-        }, "to nearest", "S", "all fp16 convolutions of allbilly/rk3588 (Orange Pi 5)"),
+        }, "to nearest", "S", "all 190 fp16 convolutions of allbilly/rk3588 (Orange Pi 5)"),
         Question("half_to_int8", "fp16 to int8", by_name((EVEN, UP, AWAY, FLOOR, ZERO), to_bytes), EVEN, "?",
                  "the vendor's simulator, within one step", lanes=8),
     )
