@@ -177,7 +177,8 @@ def test_rk3576_multiplies_by_narrower_matrices() -> None:
                 b = _small(random, k, n)
                 with Matmul(m, k, n, kind_name, device=device) as matmul, Matmul(m, k, n, kind_name) as other:
                     assert np.array_equal(matmul(a, b), other(a, b))
-        with Matmul(4, 64, 32, "FLOAT16_MM_INT8_TO_FLOAT32", device=device, b_scale=0.3) as matmul:
+        with Matmul(4, 64, 32, "FLOAT16_MM_INT8_TO_FLOAT32", device="software:rk3576", b_scale=0.3) as matmul:
+            assert matmul.device_name == "software:rk3576"
             a, b = random.standard_normal((4, 64)).astype(np.float16), _small(random, 64, 32)
             wide = (b.astype(np.float32) * np.float32(0.3)).astype(np.float16).astype(np.float64)
             assert np.allclose(matmul(a, b), a.astype(np.float64) @ wide, rtol=1e-6, atol=1e-5)

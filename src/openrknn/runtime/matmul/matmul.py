@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn import numerics
-from openrknn.chips import CHIPS
+from openrknn.chips import CHIPS, Chip, chip_named
 from openrknn.closing import Closing
 from openrknn.device import Device, open_device
 from openrknn.errors import UnsupportedError
@@ -56,11 +56,12 @@ class Matmul(Closing):
     results as float32. `b_scale` is what an integer B is multiplied by where A is float16, and what the sums of
     integers are multiplied by where C is float or int8: one number, or one for each column.
 
-    `device` is "software" (the NPU in this process), "rknpu" or an open `Device` (our own register commands on the
-    kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU multiplies int8 to exact
-    int32, float16 with sums in float32, on RK3588 one row of int4 to int16, on RK3576 also an int8 or int4 B by a wider
-    A; all other types are widened to these before and narrowed after, exactly and with one rounding. Integer results
-    that do not fit their type saturate. On "vendor" the library does what it has, and takes no `b_scale`.
+    `device` is "software" (the NPU in this process; "software:rk3576": RK3576), "rknpu" or an open `Device` (our own
+    register commands on the kernel driver), "vendor" (the vendor's library), or "auto", as for `Session`. The NPU
+    multiplies int8 to exact int32, float16 with sums in float32, on RK3588 one row of int4 to int16, on RK3576 also an
+    int8 or int4 B by a wider A; all other types are widened to these before and narrowed after, exactly and with one
+    rounding. Integer results that do not fit their type saturate. On "vendor" the library does what it has, and takes
+    no `b_scale`.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class Matmul(Closing):
         self._has_b = False
         self._device: Device | None = None
         if isinstance(device, str):
-            device = named_device(device, CHIPS["rk3588"])
+            chip = _chip(device)
+            device = named_device(device, chip)
         if isinstance(device, str) and device.partition(":")[0] == "vendor":
             self._product: _Product | None = self._on_vendor(device)
             self._widens = False
@@ -90,7 +92,7 @@ class Matmul(Closing):
             """Where it multiplies; says which one "auto" took."""
             return
         if isinstance(device, str):
-            self._device = device = open_device(device, CHIPS["rk3588"])
+            self._device = device = open_device(device, chip)
         if not has_commands(device.chip):
             title = device.chip.title
             raise UnsupportedError(f"openrknn has commands for matrix products of RK3588 and RK3576, not of {title}")
@@ -176,6 +178,12 @@ class Matmul(Closing):
             return numerics.decode_bf16(numerics.encode_bf16(sums))
         with np.errstate(over="ignore"):
             return sums.astype(_DTYPES[kind], copy=False)
+
+
+def _chip(device: str) -> Chip:
+    """The one that multiplies: the software NPU is of any chip, "software:rk3576"; the others are RK3588."""
+    kind, _, name = device.partition(":")
+    return chip_named(name) if kind == "software" and name else CHIPS["rk3588"]
 
 
 def _type(given: MatmulType | str) -> MatmulType:
