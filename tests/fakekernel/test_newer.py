@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from openrknn.compiler import compile_model
+from openrknn.container.writer import encode
 from openrknn.fakekernel.device import Device
+from openrknn.runtime.session import Session
 from openrknn.vendor.matmul.matrices import stored
 from openrknn.vendor.tables.enums import MatmulType
 from tests.capi.products import exact, numbers
@@ -20,6 +24,7 @@ from tests.fakekernel.newer import both_of_mini, multiply, witness_of
 from tests.fakekernel.test_preload import need_emulator
 from tests.fakekernel.test_vendor import goldens
 from tests.fakekernel.vendor import both
+from tests.runtime.cases import GOLDENS
 from tests.witness import runtimes
 from tests.witness.runtimes import Runtime, recognise
 from tests.witness.witness import WitnessMissingError
@@ -92,15 +97,45 @@ def test_mini_files(devices: dict[str, Device], chip: str, path: Path) -> None:
 
 
 @pytest.mark.witness
-@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
-@pytest.mark.parametrize("kind", [MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32, MatmulType.INT8_MM_INT8_TO_INT32])
+@pytest.mark.parametrize("name", ["activations", "conv", "gemm", "residual", "two_inputs"])
+def test_mini_files_of_our_compiler(devices: dict[str, Device], name: str, tmp_path: Path) -> None:
+    """They hold what librknnmrt looks for, where it looks for it."""
+    need("rknnmrt", "2.3.2")
+    network = onnx.load(GOLDENS / f"{name}.onnx")
+    shapes = {one.name: [size.dim_value for size in one.type.tensor_type.shape.dim] for one in network.graph.input}
+    random = np.random.default_rng(1)
+    values = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    path = tmp_path / "own.rknn"
+    path.write_bytes(encode(compile_model(network, "rv1106", calibration=[values]).model))
+    with Session(path) as session:
+        fed = [
+            random.integers(0, 256, spec.shape).astype(np.uint8) if spec.is_image else values[spec.name]
+            for spec in session.inputs
+        ]
+    for output, ours, theirs in both_of_mini(device_of(devices, "rv1106"), "2.3.2", path, fed):
+        assert np.array_equal(ours, theirs), output
+
+
+_FLOATS, _INTEGERS = MatmulType.FLOAT16_MM_FLOAT16_TO_FLOAT32, MatmulType.INT8_MM_INT8_TO_INT32
+PRODUCTS = [
+    *((chip, kind) for chip in ("rk3588", "rk3576", "rk3566", "rk3562") for kind in (_FLOATS, _INTEGERS)),
+    ("rk3588", MatmulType.INT4_MM_INT4_TO_INT16),
+    ("rk3576", MatmulType.FLOAT16_MM_INT8_TO_FLOAT32),
+    ("rk3576", MatmulType.FLOAT16_MM_INT4_TO_FLOAT32),
+    ("rk3576", MatmulType.INT8_MM_INT4_TO_INT32),
+]
+"""What runtime 2.0.0b8 takes."""
+
+
+@pytest.mark.witness
+@pytest.mark.parametrize(("chip", "kind"), PRODUCTS, ids=lambda value: getattr(value, "name", value))
 def test_products(devices: dict[str, Device], chip: str, kind: MatmulType) -> None:
     need("rknnrt", "2.0.0b8")
     a, b = numbers(kind.types[0], (4, 64)), numbers(kind.types[1], (64, 64))
     operands = stored(a, kind.types[0]).tobytes(), stored(b, kind.types[1]).tobytes()
     product = multiply(device_of(devices, chip), "2.0.0b8", int(kind), (4, 64, 64), operands)
     assert product.problem == ""
-    wanted = exact(a, b, kind)
+    wanted = exact(a.astype(np.float16), b.astype(np.float16), kind) if a.dtype.kind == "f" else exact(a, b, kind)
     got = np.frombuffer(product.result, wanted.dtype).reshape(wanted.shape)
     assert np.allclose(got, wanted, rtol=1e-5, atol=1e-5) if got.dtype.kind == "f" else np.array_equal(got, wanted)
 
