@@ -140,6 +140,12 @@ def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
         find_files(tmp_path)
 
 
+def test_programs_of_the_guest_can_talk_to_each_other(tmp_path: Path) -> None:
+    """Over 127.0.0.1: the kernel leaves its network interface switched off."""
+    files = _files(tmp_path)
+    assert b"\nip link set lo up\n" in archive_of(Guest([], [files.modules["rocket"]], 1), files)
+
+
 def test_the_program_is_checked_before_anything_starts(tmp_path: Path) -> None:
     files = _files(tmp_path)
     program = tmp_path / "program"

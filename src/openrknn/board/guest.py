@@ -89,6 +89,7 @@ def _script(guest: Guest, modules: Sequence[str], command: Sequence[str]) -> str
         "mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev",
         "mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs shm /dev/shm",
         "mount -t debugfs debug /sys/kernel/debug",
+        "ip link set lo up",
         *(_place(core) for core in range(guest.cores)),
     ]
     give_up = "{{ echo '" + NOT_LOADED + "{0}' > /dev/kmsg; poweroff -f; }}"
