@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 
 import pytest
 
@@ -128,6 +129,19 @@ def test_a_job_that_takes_too_long_is_dropped_in_silence() -> None:
         os.kill(device.engine_process, signal.SIGSTOP)
         assert run(accel, made) == bytes(len(made[2]))
         accel.close()
+
+
+def test_a_job_that_faults_keeps_its_core_until_its_time_is_over(accel: File) -> None:
+    """The driver waits for an interrupt alone: PREP_BO returns 0 after 500 ms, and the next job runs."""
+    made = setup(accel)
+    (_, _, c, _), _, wanted = made
+    assert run(accel, made) == wanted
+    begun = time.monotonic()
+    rocket_submit(accel, [(1 << 31, 44)], [], [c.handle])
+    prepare(accel, c.handle)
+    assert time.monotonic() - begun >= 0.45
+    other = setup(accel, 1)
+    assert run(accel, other) == other[2]
 
 
 def test_a_task_without_commands_and_an_unknown_handle_drop_the_job(accel: File) -> None:

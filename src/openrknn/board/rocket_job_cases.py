@@ -90,6 +90,7 @@ def _submitting() -> Iterator[Script]:
         **{f"inputs-at-{place}": {"in_bo_handles": place} for place in (0, NOWHERE)},
         **{f"outputs-at-{place}": {"out_bo_handles": place} for place in (0, NOWHERE)},
         "no-words": {"words": 0},
+        "one-word-less": {"words": _words() - 1},  # words are fetched in pairs: the last one comes along
         "no-inputs": {"in_bo_handle_count": 0},
     }
     for name, changes in wrong.items():

@@ -99,6 +99,10 @@ class Job:
     on_start: list[Callable[[Job], None]] = field(default_factory=list)
     """Called each time before the engine gets it, with the scheduler's lock held."""
     on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
+    hangs: bool = False
+    """Whether nobody hears of its failure before its time is over: rocket waits for an interrupt alone."""
+    failure: Outcome | None = None
+    """Of a job that hangs: why."""
     deadline: float = 0.0
     is_waiting: bool = False
     """In the queues of its cores: neither started nor, which takes a moment after the last task, being finished."""

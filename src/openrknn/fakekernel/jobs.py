@@ -119,6 +119,11 @@ class Scheduler:
             job = self._running.get(number)
             if job is None:
                 return
+            if job.hangs and outcome.problem:
+                job.failure = outcome
+                job.deadline = time.monotonic() + job.timeout - outcome.nanoseconds / 1e9
+                self._condition.notify_all()
+                return
             self._leave_cores(job)
         # Whoever records the memory that a job left must see it before the next one writes.
         self._finish([job], outcome)
@@ -135,7 +140,7 @@ class Scheduler:
     def on_crash(self) -> None:
         """The engine ended by itself; another one has been started."""
         with self._condition:
-            running = list(self._running.values())
+            running = [job for job in self._running.values() if job.failure is None]
             for job in running:
                 self._leave_cores(job)
             guilty = running if len(running) == 1 else [job for job in running if job.alone]
@@ -220,12 +225,19 @@ class Scheduler:
                     nearest = min((job.deadline for job in self._running.values()), default=now + 3600)
                     self._condition.wait(nearest - now)
                     continue
-                self._end_late(late)
-            self._finish(late, Outcome(error="the job took too long", problem="timeout"))
+                for job in late:
+                    if job.failure is not None:
+                        self._leave_cores(job)
+                if any(job.failure is None for job in late):
+                    self._end_late([job for job in late if job.failure is None])
+            for job in late:
+                self._finish([job], job.failure or Outcome(error="the job took too long", problem="timeout"))
+            with self._condition:
+                self._start_ready()
 
     def _end_late(self, late: Sequence[Job]) -> None:
         assert self.link is not None
-        running = list(self._running.values())
+        running = [job for job in self._running.values() if job.failure is None]
         for job in running:
             self._leave_cores(job)
         self.link.restart()

@@ -106,7 +106,7 @@ class Rocket(DrmDriver):
             raise refuse(errno.EALREADY, "a buffer is in the lists twice")
         job = Job(
             file, self._space(file), rocket.DRIVER_NAME, {self._core(file): (0, raw)}, values["task_count"],
-            rocket.JOB_TIMEOUT_MS / 1000,
+            rocket.JOB_TIMEOUT_MS / 1000, hangs=True,
         )  # fmt: skip
         for buffer in written:
             self.system.buffers.keep(buffer)

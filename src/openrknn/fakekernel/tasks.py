@@ -19,7 +19,17 @@ import numpy.typing as npt
 from openrknn.chips import Chip
 from openrknn.fakekernel.shared_memory import SharedMemory
 from openrknn.fakekernel.space import counted_from
-from openrknn.isa.words import AMOUNTS, BASE, TAIL_WORDS, WORD_BYTES, Target, fetched_commands, parts_of, target_of
+from openrknn.isa.words import (
+    AMOUNTS,
+    BASE,
+    TAIL_WORDS,
+    WORD_BYTES,
+    Target,
+    fetch_amount,
+    fetched_commands,
+    parts_of,
+    target_of,
+)  # fmt: skip
 from openrknn.npu import TaskRef
 from openrknn.uapi import rknpu, rocket
 
@@ -55,7 +65,7 @@ def read_chain(memory: SharedMemory, chip: Chip, kind: str, first: int, raw: byt
     """
     if kind == COUNTER:
         return _started(memory, chip, raw, base)
-    return _rocket(memory, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw, base)
+    return _rocket(memory, chip, raw) if kind == "rocket" else _rknpu(memory, chip, first, raw, base)
 
 
 def started_at(address: int, amounts: int, count: int) -> bytes:
@@ -75,12 +85,13 @@ def _started(memory: SharedMemory, chip: Chip, raw: bytes, base: int) -> Chain:
     return Chain(tuple(tasks), _status(_counter(memory, tasks[-1]).mask, tasks))
 
 
-def _rocket(memory: SharedMemory, raw: bytes) -> Chain:
-    """Each task is a run of its own, and the driver waits for the DPU after each."""
+def _rocket(memory: SharedMemory, chip: Chip, raw: bytes) -> Chain:
+    """Each task is a run of its own, and the driver waits for the DPU after each. The PC fetches pairs of words."""
     tasks: list[TaskRef] = []
     for offset in range(0, len(raw), rocket.TASK.size):
         task = rocket.TASK.unpack(raw, offset)
-        number, amount = len(tasks), max(task["regcmd_count"] - TAIL_WORDS, 0)
+        fetches = fetch_amount(task["regcmd_count"] - TAIL_WORDS, chip.words_per_fetch)
+        number, amount = len(tasks), fetched_commands(fetches, chip)
         tasks.append(TaskRef(number, task["regcmd"], amount, number))
         mask = _counter(memory, tasks[-1]).mask
         if not mask & _DPU_BITS:
