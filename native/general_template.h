@@ -314,6 +314,13 @@ static void operate_floats(const openrknn_element_wise *ew, float32 (*x)[GENERAL
     }
 }
 
+/* One NaN for all, as NumPy has it. */
+static void quiet_floats(float32 (*x)[GENERAL_LANES], int32_t count)
+{
+    const float32 quiet = bits_to_float(0x7fc00000);
+    ALL(count) x[p][i] = x[p][i] != x[p][i] ? quiet : x[p][i];
+}
+
 static void stages_of_floats(tile_data *t)
 {
     const openrknn_dpu *dpu = t->task->dpu;
@@ -332,6 +339,7 @@ static void stages_of_floats(tile_data *t)
     clamp_floats(&ew->clamp, x, t->count);
     if (dpu->factor != 1.0f)
         ALL(t->count) x[p][i] *= dpu->factor;
+    quiet_floats(x, t->count);
 }
 
 /* ---------------------------------------------------------------------------------------------- reading */
@@ -523,42 +531,40 @@ static void encode_ints(int32_t format, const int64_t *x, uint8_t *at)
     }
 }
 
+/* Of quiet numbers. */
 static void encode_floats(int32_t format, const float32 *x, uint8_t *at)
 {
     uint16_t halves[GENERAL_LANES];
     if (format == OPENRKNN_FP16) {
-        float32 quiet[GENERAL_LANES];
-        for (int32_t i = 0; i < GENERAL_LANES; i++) /* one NaN for all, as NumPy has it */
-            quiet[i] = x[i] != x[i] ? bits_to_float(0x7fc00000) : x[i];
-        floats_to_halves(quiet, halves);
-        floats_to_halves(quiet + 8, halves + 8);
-        memcpy(at, halves, sizeof halves);
+        uint16_t low[8], high[8]; /* two: what two instructions stored, one load does not get soon */
+        floats_to_halves(x, low);
+        floats_to_halves(x + 8, high);
+        memcpy(at, low, sizeof low);
+        memcpy(at + sizeof low, high, sizeof high);
     } else if (format == OPENRKNN_BF16) {
         for (int32_t i = 0; i < GENERAL_LANES; i++) {
             uint32_t bits = float_to_bits(x[i]);
             halves[i] = (uint16_t)(x[i] != x[i] ? 0x7fc0 : ((uint64_t)bits + 0x7fff + (bits >> 16 & 1)) >> 16);
         }
         memcpy(at, halves, sizeof halves);
-    } else {
-        float32 quiet[GENERAL_LANES];
-        for (int32_t i = 0; i < GENERAL_LANES; i++)
-            quiet[i] = x[i] != x[i] ? bits_to_float(0x7fc00000) : x[i];
-        memcpy(at, quiet, sizeof quiet);
-    }
+    } else
+        memcpy(at, x, GENERAL_LANES * sizeof *x);
 }
 
 static void encode_tile(const openrknn_dpu *dpu, const tile_data *t, int32_t p, uint8_t *at)
 {
     int64_t ints[GENERAL_LANES];
-    float32 floats[GENERAL_LANES];
+    float32 floats[1][GENERAL_LANES];
     if (dpu->format == OPENRKNN_INT8 || dpu->format == OPENRKNN_INT16 || dpu->format == OPENRKNN_INT32) {
         for (int32_t i = 0; dpu->is_float && i < GENERAL_LANES; i++)
             ints[i] = whole(t->x.floats[p][i]);
         encode_ints(dpu->format, dpu->is_float ? ints : t->x.ints[p], at);
     } else {
         for (int32_t i = 0; !dpu->is_float && i < GENERAL_LANES; i++)
-            floats[i] = (float32)t->x.ints[p][i] * dpu->factor;
-        encode_floats(dpu->format, dpu->is_float ? t->x.floats[p] : floats, at);
+            floats[0][i] = (float32)t->x.ints[p][i] * dpu->factor;
+        if (!dpu->is_float)
+            quiet_floats(floats, 1);
+        encode_floats(dpu->format, dpu->is_float ? t->x.floats[p] : floats[0], at);
     }
 }
 
