@@ -97,7 +97,8 @@ def _stored(array: Array, step: Quantization | None) -> Array:
         return array
     if step is None:
         return array.astype(np.float16)
-    return np.clip(np.rint(array / np.float64(step.scale[0])) + step.zero_point[0], -128, 127).astype(np.int8)
+    stored: Array = np.clip(np.rint(array / np.float64(step.scale[0])) + step.zero_point[0], -128, 127).astype(np.int8)
+    return stored
 
 
 def _tensors(lines: list[dict[str, Any]], role: str) -> list[dict[str, Any]]:
