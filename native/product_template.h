@@ -3,8 +3,8 @@
  * registers. Numbers that are multiplied with each other lie behind each other on both sides, so nothing is packed: B is
  * read where it is, once. For floating point, runs of B become panels for float_template.h here.
  *
- * Before this file comes what float_template.h needs, turn_floats, which turns 16 x 16 floats, and for integers, of 32
- * numbers:
+ * Before this file comes what float_template.h needs, turn_floats, which turns 16 x 16 floats, turn_halves (with
+ * TURNS_HALVES) where 16 x 16 halves are better turned before they are floats, and for integers, of 32 numbers:
  *     product_bytes                 the type, product_load (bytes) and product_load_nibbles (4 bits, the lower half
  *                                   first), and for 16 of them product_unpack(from, to)
  *     product_sums                  the type, product_none(), product_add(sums, of A, of B) and product_total(sums)
@@ -134,6 +134,12 @@ ALWAYS_INLINE void column_run_floats(const uint8_t *at, const int32_t format, in
 ALWAYS_INLINE void columns_of(const float_columns *task, float32 *panel, const int32_t format)
 {
     float32 rows[16][16];
+#ifdef TURNS_HALVES
+    if (format == OPENRKNN_FP16 && task->columns == 16) {
+        turn_halves(task->at, task->column, panel);
+        return;
+    }
+#endif
     for (int32_t c = task->columns; c < 16; c++)
         memset(rows[c], 0, sizeof rows[c]);
     for (int32_t c = 0; c < task->columns; c++)

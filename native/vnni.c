@@ -289,6 +289,41 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
     _mm_storeu_si128((__m128i *)target, _mm512_cvtepi32_epi8(_mm512_mask_srli_epi32(entry, is_after, entry, 8)));
 }
 
+#define TURNS_HALVES 1
+/* As in x86_halves.h, with columns c and c + 8 in one register of four lanes. */
+ALWAYS_INLINE void turn_halves(const uint8_t *from, int64_t step, float32 *to)
+{
+    const __m512i order = _mm512_setr_epi64(0, 1, 4, 5, 2, 3, 6, 7);
+    __m512i a[8], b[8];
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < 8; i++) {
+        const __m512i low = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(from + i * step)));
+        a[i] = _mm512_inserti64x4(low, _mm256_loadu_si256((const __m256i *)(from + (i + 8) * step)), 1);
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        b[i] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[i + 4] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        a[i] = _mm512_unpacklo_epi32(b[2 * i], b[2 * i + 1]);
+        a[i + 4] = _mm512_unpackhi_epi32(b[2 * i], b[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t pair = (i & 1) * 4 + (i >> 1) * 2;
+        b[2 * i] = _mm512_unpacklo_epi64(a[pair], a[pair + 1]);
+        b[2 * i + 1] = _mm512_unpackhi_epi64(a[pair], a[pair + 1]);
+    }
+#pragma GCC unroll 8
+    for (int32_t i = 0; i < 8; i++) {
+        const __m512i both = _mm512_permutexvar_epi64(order, b[i]);
+        _mm512_storeu_ps(to + i * 16, _mm512_cvtph_ps(_mm512_castsi512_si256(both)));
+        _mm512_storeu_ps(to + (i + 8) * 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(both, 1)));
+    }
+}
+
 #include "x86_halves.h"
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */
