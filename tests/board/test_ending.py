@@ -86,9 +86,22 @@ def test_a_board_that_ends_too_early(tmp_path: Path, lines: str, wanted: str) ->
         start(made_board(tmp_path, lines))
 
 
-def test_a_board_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "temporary"
-    place.mkdir()
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder whose path leaves room for the names of sockets."""
+    return tmp_path_factory.mktemp("t")
+
+
+def test_a_folder_for_which_sockets_have_no_names(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = place / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    with pytest.raises(DeviceError, match="too long for the sockets of a board; set TMPDIR"):
+        start(made_board(place, ""))
+    assert list(long.iterdir()) == []
+
+
+def test_a_board_that_takes_too_long(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(place))
     with pytest.raises(DeviceError, match=r"stopped after 0\.5 s"):
         start(made_board(tmp_path, "time.sleep(60)"), timeout=0.5)
@@ -96,9 +109,7 @@ def test_a_board_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signals_leave_neither_a_folder_nor_qemu(tmp_path: Path, number: signal.Signals) -> None:
-    place = tmp_path / "temporary"
-    place.mkdir()
+def test_signals_leave_neither_a_folder_nor_qemu(tmp_path: Path, place: Path, number: signal.Signals) -> None:
     tells = f'import os; open("{tmp_path}/process", "w").write(str(os.getpid())); time.sleep(60)'
     board = made_board(tmp_path, tells)
     code = f"""\

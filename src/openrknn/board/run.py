@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import shutil
 import socket
@@ -34,6 +35,8 @@ __all__ = ["Board", "Result", "Watcher"]
 _EXIT = re.compile(re.escape(EXIT_LINE) + r"(\d+)")
 _NOT_LOADED = re.compile(re.escape(NOT_LOADED) + r"(\S+)")
 _LOG_LINES = 12
+_LONGEST_SOCKET = 107
+"""Bytes of a path: Linux has room for 108, with the zero behind it (unix(7))."""
 _COMMAND_LINE = "console=ttyAMA0 loglevel=7 panic=-1 iommu.strict=1 printk.devkmsg=on"
 
 
@@ -266,6 +269,9 @@ def _folder() -> Iterator[Path]:
     """For the files of one run. A full disk is said to be one."""
     try:
         with tempfile.TemporaryDirectory(prefix="openrknn-board-") as name:
+            if len(os.fsencode(_socket(Path(name), 0))) > _LONGEST_SOCKET:
+                advice = "set TMPDIR to a folder with a shorter path"
+                raise DeviceError(f"{tempfile.gettempdir()}: its path is too long for the sockets of a board; {advice}")
             yield Path(name)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
