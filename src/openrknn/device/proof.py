@@ -17,17 +17,18 @@ from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.memory import Memory
 from openrknn.npu.task import Step
 
-__all__ = ["Mark", "Proof", "proof_of"]
+__all__ = ["ENOUGH_BYTES", "Mark", "Proof", "first_write", "known_bytes", "mark_at", "proof_of"]
 
-_ENOUGH_BYTES = 16
+ENOUGH_BYTES = 16
 """Of one task: that a result equals so many random bytes does not happen."""
 
 
 class Mark:
-    """Bytes of one task's result. `is_random`: they are overwritten before the job; else remembered."""
+    """Bytes of one task's result, which are overwritten before the job."""
 
-    def __init__(self, place: npt.NDArray[np.uint8], *, is_random: bool = True) -> None:
-        self._place, self.is_random = place, is_random
+    def __init__(self, place: npt.NDArray[np.uint8], opposite: Mark | None = None) -> None:
+        """`opposite`: a mark of a task with the same result. It gets other bytes, so that one of the two must go."""
+        self._place, self._opposite = place, opposite
         self._before = b""
 
     @property
@@ -36,21 +37,27 @@ class Mark:
 
     def set(self) -> None:
         """Write random bytes, other ones each time."""
-        if self.is_random:
-            self._place[...] = np.frombuffer(secrets.token_bytes(self.size), np.uint8).reshape(self._place.shape)
-        self._before = self._place.tobytes()
+        if self._opposite is None:
+            self._before = secrets.token_bytes(self.size)
+        else:
+            self._before = bytes(value ^ 0xFF for value in self._opposite._before)
+        self._place[...] = np.frombuffer(self._before, np.uint8).reshape(self._place.shape)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the task wrote its result. False of a task that works in place may mean that it changed nothing."""
-        return self._place.tobytes() != self._before
+        """Whether the task wrote its result."""
+        return self.now != self._before
+
+    @property
+    def now(self) -> bytes:
+        return self._place.tobytes()
 
 
 class Proof:
-    """The marks of a job."""
+    """The marks of a job. `last`: those that only go when its last task has run. `original` has their result then."""
 
-    def __init__(self, marks: Sequence[Mark], last: Mark | None) -> None:
-        self._marks, self._last = marks, last
+    def __init__(self, marks: Sequence[Mark], last: Sequence[Mark], original: Mark | None = None) -> None:
+        self._marks, self._last, self._original = marks, last, original
 
     def set(self) -> None:
         """Before the job."""
@@ -59,18 +66,18 @@ class Proof:
 
     @property
     def can_tell(self) -> bool:
-        """Whether results that are still as before mean that the job did not run."""
-        return any(mark.is_random for mark in self._marks)
+        """Whether there is a mark at all."""
+        return bool(self._marks)
 
     @property
     def is_sure(self) -> bool:
-        """Whether there are so many random bytes that results cannot equal them by accident."""
-        return sum(mark.size for mark in self._marks if mark.is_random) >= _ENOUGH_BYTES
+        """Whether a job that runs removes marks: results cannot equal so many random bytes by accident."""
+        return sum(mark.size for mark in self._marks) >= ENOUGH_BYTES or self.is_sure_of_last
 
     @property
-    def has_last(self) -> bool:
-        """Whether the last task has a mark."""
-        return self._last is not None
+    def is_sure_of_last(self) -> bool:
+        """The same, of the marks of its end."""
+        return len(self._last) > 1 or any(mark.size >= ENOUGH_BYTES for mark in self._last)
 
     @property
     def began(self) -> bool:
@@ -80,7 +87,18 @@ class Proof:
     @property
     def ended(self) -> bool:
         """Whether the last task is known to have written its result."""
-        return self._last is not None and self._last.is_gone
+        return any(mark.is_gone for mark in self._last)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing shows that the last task left out its result."""
+        if self._original is not None:
+            return any(mark.now == self._original.now for mark in self._last)
+        return self.ended or not self.is_sure_of_last
+
+    def with_last(self, marks: Sequence[Mark], original: Mark | None) -> Proof:
+        """With tasks behind the last one, which do the same elsewhere. `original`: where it has the same result."""
+        return Proof([*self._marks, *marks], marks, original)
 
 
 def proof_of(steps: Sequence[Step], memory: Memory) -> Proof:
@@ -93,15 +111,33 @@ def proof_of(steps: Sequence[Step], memory: Memory) -> Proof:
         mark = _mark(walks[number], number, reads, memory)
         if mark is not None:
             marks[number] = mark
-        if sum(mark.size for mark in marks.values()) >= _ENOUGH_BYTES:
+        if sum(mark.size for mark in marks.values()) >= ENOUGH_BYTES:
             break
     last = marks.get(len(steps) - 1)
     if last is not None and _written_before(walks[-1], len(steps) - 1, writes):
         last = None  # it shows that an earlier one ran
-    if len(steps) == 1 and last is None:
-        last = _remembered(walks[0], memory)
-        marks.update({0: last} if last is not None else {})
-    return Proof(list(marks.values()), last)
+    return Proof(list(marks.values()), [last] if last is not None else [])
+
+
+def first_write(walks: Iterable[Access]) -> Access | None:
+    """Its first atom has all lanes that the others have."""
+    return next((one for one in walks if one.writes), None)
+
+
+def known_bytes(walk: Access) -> tuple[int, int, int]:
+    """Rows, columns and lanes at the beginning of a walk that are enough for a mark and certainly written."""
+    if not walk.exact:
+        return 1, 1, 1
+    _, rows, columns, atom = walk.shape
+    lanes = min(walk.channels * walk.element_bytes or 1, atom)
+    columns = min(columns, -(-ENOUGH_BYTES // lanes))
+    return min(rows, -(-ENOUGH_BYTES // (lanes * columns))), columns, lanes
+
+
+def mark_at(walk: Access, address: int, memory: Memory, opposite: Mark | None = None) -> Mark:
+    """A mark for a walk that begins at this address."""
+    place = memory.strided(address, known_bytes(walk), (*walk.steps[1:3], 1), "a mark", write=True)
+    return Mark(place, opposite)
 
 
 def _ranges(walks: Sequence[Iterable[Access]], *, writes: bool) -> npt.NDArray[np.int64]:
@@ -110,39 +146,21 @@ def _ranges(walks: Sequence[Iterable[Access]], *, writes: bool) -> npt.NDArray[n
     return np.array(found, np.int64).reshape(-1, 3)
 
 
-def _first_write(walks: Iterable[Access]) -> Access | None:
-    """Its first atom has all lanes that the others have."""
-    return next((one for one in walks if one.writes), None)
-
-
 def _mark(walks: Iterable[Access], number: int, reads: npt.NDArray[np.int64], memory: Memory) -> Mark | None:
     """Where the task writes, and nothing up to it reads."""
-    walk = _first_write(walks)
+    walk = first_write(walks)
     if walk is None or min(walk.steps[1:3]) < 0:
         return None
-    rows = columns = lanes = 1
-    if walk.exact:  # otherwise only the first byte is known to be written
-        _, rows, columns, atom = walk.shape
-        lanes = min(walk.channels * walk.element_bytes or 1, atom)
-        columns = min(columns, -(-_ENOUGH_BYTES // lanes))
-        rows = min(rows, -(-_ENOUGH_BYTES // (lanes * columns)))
+    rows, columns, lanes = known_bytes(walk)
     end = walk.address + (rows - 1) * walk.steps[1] + (columns - 1) * walk.steps[2] + lanes
     if (_overlapping(reads, walk.address, end) & (reads[:, 0] <= number)).any():
         return None
-    return Mark(memory.strided(walk.address, (rows, columns, lanes), (*walk.steps[1:3], 1), "a mark", write=True))
+    return mark_at(walk, walk.address, memory)
 
 
 def _written_before(walks: Iterable[Access], number: int, writes: npt.NDArray[np.int64]) -> bool:
-    walk = _first_write(walks)
+    walk = first_write(walks)
     return walk is not None and bool((_overlapping(writes, walk.first, walk.end) & (writes[:, 0] < number)).any())
-
-
-def _remembered(walks: Iterable[Access], memory: Memory) -> Mark | None:
-    """Of a task that works in place: what is there before."""
-    walk = _first_write(walks)
-    if walk is None:
-        return None
-    return Mark(memory.view(walk.first, walk.end - walk.first, "a mark"), is_random=False)
 
 
 def _overlapping(ranges: npt.NDArray[np.int64], first: int, end: int) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,8 @@ Three rules of the driver that it does not report when they are broken (drivers/
 - a job has 500 ms for all of its tasks. Afterwards the core is reset, and PREP_BO returns 0. So tasks are split into
   jobs by their estimated time at the clock of the mainline device tree, with a margin;
 - both leave the outputs as they were. So `Proof` looks whether a job ran. A time-out cannot come before its 500 ms,
-  so that a job that took less and began has ended; one that took longer has to have written its last result.
+  so that a job that took less and began has ended; one that took longer, alone or behind jobs of other programs, has
+  to have written its last result. Where that would leave no evidence, `rocket_repeats` adds some.
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 from openrknn.chips import Chip
 from openrknn.container.parts import Task
 from openrknn.device.base import BaseDevice, Work
 from openrknn.device.kernel import Kernel, SystemKernel, open_driver
 from openrknn.device.memory import SharedMemory
+from openrknn.device.proof import Proof
 from openrknn.device.protocol import Bytes, DeviceBuffer, Job
 from openrknn.device.rocket_jobs import LIMIT_SECONDS, Entry, RocketJob, entries_of, jobs_of
+from openrknn.device.rocket_repeats import are_the_same, repeats_of
 from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, TaskRef
@@ -53,6 +58,14 @@ class RocketBuffer:
     array: Bytes
     handle: int
     mapped: Buffer
+
+
+class _Job(NamedTuple):
+    """What one SUBMIT runs, and how it is checked."""
+
+    tasks: list[Task]
+    proof: Proof
+    scratch: tuple[RocketBuffer, ...] = ()
 
 
 class RocketDevice(BaseDevice[RocketBuffer]):
@@ -105,21 +118,41 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         references = [TaskRef(number, task.address, task.amount, task.op_index) for number, task in tasks]
         steps = {step.task: step for step in self._machine.prepare([references]).steps}
         chosen = [(task, steps[number]) for number, task in tasks if number in steps]
-        runs: list[RocketJob | list[Step]] = []
-        for on_npu, members in groupby(entries_of(chosen, self._memory, self.chip), key=_ends_in_dpu):
-            entries = list(members)
-            if on_npu:
-                runs += jobs_of(entries, self._memory)
-            else:
-                runs.append([entry.step for entry in entries])
-        return Work(partial(self._run, runs, frozenset(job.constants)))
+        runs: list[_Job | list[Step]] = []
+        scratch: list[RocketBuffer] = []
+        with ExitStack() as undo:
+            for on_npu, members in groupby(entries_of(chosen, self._memory, self.chip), key=_ends_in_dpu):
+                entries = list(members)
+                if not on_npu:
+                    runs.append([entry.step for entry in entries])
+                    continue
+                for made in map(self._provable, jobs_of(entries, self._memory)):
+                    runs.append(made)
+                    scratch += made.scratch
+                    for buffer in made.scratch:
+                        undo.callback(self._release, buffer)
+            undo.pop_all()
+        return Work(partial(self._run, runs, frozenset(job.constants)), tuple(scratch))
+
+    def _provable(self, job: RocketJob) -> _Job:
+        """With its last task again where the job would leave no evidence of its end, and the time suffices."""
+        repeats = None if job.proof.is_sure_of_last else repeats_of(job.last.task, job.last.step, self._memory)
+        if repeats is None or repeats.times * job.last.seconds > job.spare_seconds:
+            return _Job(job.tasks, job.proof)
+        buffer = self._allocate(repeats.times * repeats.size_bytes, "evidence")
+        more, marks = repeats.put(buffer.address, self._memory)
+        tasks = [*job.tasks, *more]
+        if not are_the_same(tasks, len(more), self.chip, self._memory):
+            self._release(buffer)
+            return _Job(job.tasks, job.proof)
+        return _Job(tasks, job.proof.with_last(marks, repeats.original(self._memory)), (buffer,))
 
     def _shut_down(self) -> None:
         self._driver.close()
 
     def _run(
         self,
-        runs: Sequence[RocketJob | list[Step]],
+        runs: Sequence[_Job | list[Step]],
         constants: frozenset[DeviceBuffer],
         buffers: Sequence[RocketBuffer],
     ) -> None:
@@ -127,15 +160,15 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         read = [buffer for buffer in buffers if buffer in constants]
         written = [buffer for buffer in buffers if buffer not in constants]
         for run in runs:
-            if isinstance(run, RocketJob):
-                self._submit_checked(run, read, written)
+            if isinstance(run, _Job):
+                self._submit_checked(run, read, [*written, *run.scratch])
                 continue
             for step in run:
                 step.run()
             with self._lock:
                 self.software_tasks += len(run)
 
-    def _submit_checked(self, job: RocketJob, read: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> None:
+    def _submit_checked(self, job: _Job, read: Sequence[RocketBuffer], written: Sequence[RocketBuffer]) -> None:
         """Run a job and make sure that it ran."""
         proof, tasks = job.proof, len(job.tasks)
         # A result of one or two bytes can equal its mark by accident: it cannot do so twice.
@@ -155,6 +188,12 @@ class RocketDevice(BaseDevice[RocketBuffer]):
                 f"{self.name} took {seconds:.2f} s for a job of {tasks} tasks, and there is no evidence that it ended: "
                 f"the driver stops jobs after {LIMIT_SECONDS:g} s and reports success. The kernel log (dmesg) says "
                 "\"NPU job timed out\" if it did; device='software' runs the model without the NPU",
+                call=rocket.PREP_BO.name,
+            )
+        if not proof.is_whole:
+            raise DeviceError(
+                f"{self.name} ran a job of {tasks} tasks and reported success, but the last one did not write its "
+                "result. The kernel log (dmesg) may say why",
                 call=rocket.PREP_BO.name,
             )
 

@@ -55,6 +55,9 @@ class RocketJob(NamedTuple):
 
     tasks: list[Task]
     proof: Proof
+    last: Entry
+    spare_seconds: float
+    """How much more it may take, by estimate."""
 
 
 def entries_of(tasks: Sequence[tuple[Task, Step]], memory: Memory, chip: Chip) -> list[Entry]:
@@ -85,12 +88,23 @@ def entries_of(tasks: Sequence[tuple[Task, Step]], memory: Memory, chip: Chip) -
 def jobs_of(entries: Sequence[Entry], memory: Memory) -> Iterator[RocketJob]:
     """Consecutive tasks of the NPU as jobs. A task that takes too long by itself is a job of its own."""
     for part in _in_time(entries):
-        for job in _provable(part, memory):
-            loads = next((entry.loads for entry in job if entry.loads or isinstance(entry.step, TableLoad)), ())
-            tasks = [entry.task for entry in job]
-            if loads and loads[0] not in tasks:
-                tasks = [*loads, *tasks]
-            yield RocketJob(tasks, _proof(job, memory))
+        job = _without_last_loads(part)
+        if not job:
+            continue
+        loads = next((entry.loads for entry in job if entry.loads or isinstance(entry.step, TableLoad)), ())
+        tasks = [entry.task for entry in job]
+        if loads and loads[0] not in tasks:
+            tasks = [*loads, *tasks]
+        spare = LIMIT_SECONDS / _MARGIN - sum(entry.seconds for entry in job) - _TASK_SECONDS * (len(tasks) - len(job))
+        yield RocketJob(tasks, proof_of([entry.step for entry in job], memory), job[-1], spare)
+
+
+def _without_last_loads(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The next job loads its tables again."""
+    end = len(entries)
+    while end and isinstance(entries[end - 1].step, TableLoad):
+        end -= 1
+    return entries[:end]
 
 
 def _in_time(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
@@ -105,22 +119,6 @@ def _in_time(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
             first = last
             spent = sum(one.seconds for one in entries[first : number + 1])
     yield entries[first:]
-
-
-def _provable(entries: Sequence[Entry], memory: Memory) -> Iterator[Sequence[Entry]]:
-    """Where the last task leaves evidence only if it runs alone, it becomes a job of its own."""
-    end = len(entries)
-    while end > 1 and entries[end - 1].can_begin and not _proof(entries[:end], memory).has_last:
-        if not _proof(entries[end - 1 : end], memory).can_tell:
-            break  # it works in place: that a job of its own was dropped could not be seen
-        end -= 1
-    yield entries[:end]
-    for entry in entries[end:]:
-        yield [entry]
-
-
-def _proof(entries: Sequence[Entry], memory: Memory) -> Proof:
-    return proof_of([entry.step for entry in entries], memory)
 
 
 def _registers(task: Task, memory: Memory) -> frozenset[int]:
