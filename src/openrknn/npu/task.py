@@ -118,14 +118,19 @@ class Convolution(Step):
     kind = "convolution"
 
     def execute(self) -> None:
-        features = cna.fetch_features(self.source, self.memory)
-        weights = cna.fetch_weights(self.source, self.memory)
-        sums = core.convolve(features, weights, self.source, window_sums=self.array.window_sums)
+        sums = self._sums()
         if self.pooling is None:
             pipeline.run_convolution(sums, self.dpu, self.array, self.reader, self.memory)
             return
         stream = pipeline.stream_convolution(sums, self.dpu, self.array, self.reader, self.memory)
         ppu.run_stream(stream, self.pooling, self.memory)
+
+    def _sums(self) -> core.Sums:
+        weights = cna.fetch_weights(self.source, self.memory)
+        if self.array.byte_channels:
+            return core.convolve_bytes(cna.fetch_patterns(self.source, self.memory), weights, self.array)
+        features = cna.fetch_features(self.source, self.memory)
+        return core.convolve(features, weights, self.source, window_sums=self.array.window_sums)
 
     @property
     def macs(self) -> int:

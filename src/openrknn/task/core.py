@@ -16,3 +16,5 @@ class Config:
     window_sums: bool
     shift: int
     rounding: numerics.Rounding
+    byte_channels: int = 0
+    """RK3576: the array multiplies the bytes of CNA's 16-bit numbers and delivers so many channels; 0: it does not."""

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from openrknn.chip.fetch import Fetch
 from openrknn.chip.rk3562 import decode_named, decode_named_cna, decode_named_dpu
-from openrknn.chip.rk3562.decode import BLOCKS, configure_core, configure_pooling
+from openrknn.chip.rk3562.decode import BLOCKS, configure_pooling
 from openrknn.chip.rk3576 import operand_tensors
+from openrknn.chip.rk3576.decode_bytes import configure_core, with_sums_of_bytes
 from openrknn.chip.task_registers import NamedRegisters, Registers
 from openrknn.errors import UnknownModeError
 from openrknn.isa import Precision
@@ -114,7 +115,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
         spread=registers.chip.atom_bytes if reduction else run,
     )
     bias, norm = operand_tensors.tables_of(registers)
-    return task_dpu.Config(
+    config = task_dpu.Config(
         flying=bool(dpu("FEATURE_MODE_CFG", "flying_mode")),
         precision=precision,
         in_precision=precision,
@@ -130,6 +131,7 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
         write=replace(walk, group_step_bytes=_group_step(walk)),
         reduced_pixels=dpu("EW_CVT_OFFSET_VALUE", "reduced"),
     )
+    return with_sums_of_bytes(registers, config)
 
 
 def _reduction(code: int) -> ChannelReduction:

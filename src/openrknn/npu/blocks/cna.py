@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +27,7 @@ __all__ = [
     "convert",
     "depthwise_weights",
     "fetch_features",
+    "fetch_patterns",
     "fetch_weights",
     "pads_of",
     "pairs_of",
@@ -82,6 +85,11 @@ def fetch_features(config: Config, memory: Memory) -> Numbers:
         features = cube.transpose(0, 3, 1, 2).reshape(-1, config.height, config.width)[: config.channels]
     wide = features.astype(np.float32 if config.is_float else np.int64)
     return convert(wide, config.converter, config.precision) if config.converter else wide
+
+
+def fetch_patterns(config: Config, memory: Memory) -> Numbers:
+    """16-bit features as their bits, in signed numbers: fp16 would not keep every NaN."""
+    return fetch_features(replace(config, precision=Precision.INT16, weight_precision=Precision.INT16), memory)
 
 
 def convert(features: Numbers, converter: Converter, precision: Precision) -> Numbers:

@@ -27,10 +27,12 @@ from openrknn.npu.blocks.formats import Numbers
 from openrknn.task import cna as task_cna
 from openrknn.task.core import Config
 
-__all__ = ["Sums", "convolve", "truncate"]
+__all__ = ["Sums", "convolve", "convolve_bytes", "truncate"]
 
 _CACHED = 1 << 16
 """Sums that are made at the same time."""
+_INPUTS = 32
+"""Inputs that the array takes at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,23 @@ def convolve(features: Numbers, weights: Numbers, config: task_cna.Config, *, wi
     padded = _padded(features[:channels], config)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities and NaN are data like any other
         return (_depthwise if config.depthwise else _direct)(padded, weights, config, window_sums)
+
+
+def convolve_bytes(features: Numbers, weights: Numbers, config: Config) -> Sums:
+    """CNA set to fp16 x int4, CORE to int8 (RK3576, one pixel): the array multiplies bytes and knows nothing of fp16.
+
+        sum[2 n + h] = sum over g < groups of 32 inputs, c < 16 of  lower(a) * lower(w) + upper(a) * upper(w),
+                       a = in[32 g + 16 h + c], w = fp16(w[n, 32 g + 16 h + c])
+
+    The bytes are signed. 32 inputs of fp16 are 64 bytes, two rows of 32 that the array has for int8: in fp16 it adds
+    the rows of a pair, in int8 it delivers both. `features` are the 16-bit patterns; all printed sums of a board are
+    these (docs/hardware/ledgers.md).
+    """
+    count = config.byte_channels
+    widened = weights.reshape(len(weights), -1).astype("<f2").view(np.int8).astype(np.int64)
+    pixel = features.reshape(-1).astype("<i2").view(np.int8).astype(np.int64)
+    rows = (widened * pixel).reshape(len(weights), -1, 2, _INPUTS)  # kernel, group, half, byte
+    return Sums(rows.sum((1, 3)).reshape(-1)[:count].reshape(-1, 1, 1), None)
 
 
 def truncate(accumulators: Numbers, config: Config) -> Numbers:
