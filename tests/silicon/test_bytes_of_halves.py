@@ -2,7 +2,7 @@
 
 Facts from the board logs of gahingwoo/linux-rk3576-npu (e1c3ae9) and from what its program charsiu (d2efb83) makes its
 inputs of: eight sums of each product (r329, r334, r335, r338), and what one weight alone gives, wherever in the buffer
-it is (r268, r272, r329). The latter are kept as the SHA-256 of lines "byte low|high word value words-written".
+it is (r267, r268, r272, r329). The latter are kept as the SHA-256 of lines "byte low|high word value words-written".
 """
 
 from __future__ import annotations
@@ -109,6 +109,9 @@ def lines(job: Job, step: int) -> Iterator[str]:
 
 
 MAPS = {
+    (16, 1, 8): "7fcefe48078582a91979de470317663096d1d7a10560258a71acf1ed6029c1bd",
+    (32, 1, 8): "d041d7ba23fdfd8517ad25d04b01501edfbae3639f63cb62cf6caabde4651d1b",
+    (64, 1, 8): "5c1ddd978973d3d1794f4629e6c9c2dceffebea9942a1f4485b6b4d4c82185ba",
     (48, 1, 8): "5abe6827d089c7839d88900a082997d8327b0a3b145aeb7540f03e9fea87670d",
     (128, 1, 8): "d5abc0c9279051afcbf048cfd148dc264aee27fe48c9a95d51b97769e0987606",
     (64, 3, 16): "97feea9bee4a466d244180b04b4c6d78f8d57c971836024cd958a3cd6f1a7b03",
@@ -116,7 +119,7 @@ MAPS = {
 }
 """N, atoms that are skipped after each group of channels (1: groups overlap), bytes from place to place; K = 64.
 
-r268, r268, r329, r329.
+r267 three times, r268 twice, r329 twice.
 """
 
 
