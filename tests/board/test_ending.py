@@ -113,11 +113,12 @@ def test_signals_leave_neither_a_folder_nor_qemu(tmp_path: Path, place: Path, nu
     tells = f'import os; open("{tmp_path}/process", "w").write(str(os.getpid())); time.sleep(60)'
     board = made_board(tmp_path, tells)
     code = f"""\
-        import sys
+        import signal, sys
         from pathlib import Path
         from openrknn.board.files import find_files
         from openrknn.board.qemu import Qemu
         from openrknn.board.run import Board
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup leaves it ignored
         files = find_files(Path({str(tmp_path)!r}))
         board = Board("rocket", files, Qemu({board.qemu.command!r}, "QEMU emulator version 11.1.3"))
         board.run([str(files.shell)], [files.modules["rocket"]], stdin=-3)
@@ -129,7 +130,11 @@ def test_signals_leave_neither_a_folder_nor_qemu(tmp_path: Path, place: Path, nu
     while not (told.exists() and told.read_text()) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(number)
-    assert process.wait(30) in (128 + number, -number, 1)
+    try:
+        assert process.wait(30) in (128 + number, -number, 1)
+    finally:
+        process.kill()
+        process.wait()
     assert list(place.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.kill(int(told.read_text()), 0)
