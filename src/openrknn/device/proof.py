@@ -17,10 +17,12 @@ from openrknn.npu.accesses import Access, accesses_of
 from openrknn.npu.memory import Memory
 from openrknn.npu.task import Step
 
-__all__ = ["ENOUGH_BYTES", "Mark", "Proof", "first_write", "known_bytes", "mark_at", "proof_of"]
+__all__ = ["ENOUGH_BYTES", "Mark", "Proof", "first_write", "known_bytes", "last_marks", "mark_at", "proof_of"]
 
 ENOUGH_BYTES = 16
 """Of one task: that a result equals so many random bytes does not happen."""
+_FEW_BYTES = 8
+"""It happens once in 10^19 runs."""
 
 
 class Mark:
@@ -119,6 +121,30 @@ def proof_of(steps: Sequence[Step], memory: Memory) -> Proof:
     return Proof(list(marks.values()), [last] if last is not None else [])
 
 
+def last_marks(lists: Sequence[Sequence[Step]], memory: Memory) -> list[Mark]:
+    """Of each list, which run at the same time, a mark of the last task whose own bytes are enough for one.
+
+    Nothing else goes there before this task has; one that writes there later has run too if the mark is gone.
+    """
+    walks = [list(accesses_of(step)) for steps in lists for step in steps]
+    reads, writes = _ranges(walks, writes=False), _ranges(walks, writes=True)
+    marks: list[Mark] = []
+    start = 0
+    for steps in lists:
+        end = start + len(steps)
+        for number in reversed(range(start, end)):
+            walk = first_write(walks[number])
+            if walk is None or min(walk.steps[1:3]) < 0 or np.prod(known_bytes(walk)) < _FEW_BYTES:
+                continue
+            readers, writers = (ranges[_overlapping(ranges, *_span(walk)), 0] for ranges in (reads, writes))
+            users = np.concatenate([readers, writers[writers != number]])
+            if ((users > number) & (users < end)).all():
+                marks.append(mark_at(walk, walk.address, memory))
+                break
+        start = end
+    return marks
+
+
 def first_write(walks: Iterable[Access]) -> Access | None:
     """Its first atom has all lanes that the others have."""
     return next((one for one in walks if one.writes), None)
@@ -151,11 +177,15 @@ def _mark(walks: Iterable[Access], number: int, reads: npt.NDArray[np.int64], me
     walk = first_write(walks)
     if walk is None or min(walk.steps[1:3]) < 0:
         return None
-    rows, columns, lanes = known_bytes(walk)
-    end = walk.address + (rows - 1) * walk.steps[1] + (columns - 1) * walk.steps[2] + lanes
-    if (_overlapping(reads, walk.address, end) & (reads[:, 0] <= number)).any():
+    if (_overlapping(reads, *_span(walk)) & (reads[:, 0] <= number)).any():
         return None
     return mark_at(walk, walk.address, memory)
+
+
+def _span(walk: Access) -> tuple[int, int]:
+    """From where to where its mark reaches."""
+    rows, columns, lanes = known_bytes(walk)
+    return walk.address, walk.address + (rows - 1) * walk.steps[1] + (columns - 1) * walk.steps[2] + lanes
 
 
 def _written_before(walks: Iterable[Access], number: int, writes: npt.NDArray[np.int64]) -> bool:

@@ -2,6 +2,9 @@
 
 Most chips have it as a DRM device. RV1103 and RV1106 have the character device /dev/rknpu, where a handle is the
 descriptor of a dma-buf, and memory must be contiguous because there is no IOMMU.
+
+The driver reports success for a job whose results did not reach memory if the NPU reports its end. So the last task of
+each core that can have a mark (`proof`) has to overwrite it.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +21,12 @@ from openrknn.container.parts import TASK, Task
 from openrknn.device.base import PAGE, BaseDevice, Work
 from openrknn.device.kernel import Driver, Kernel, SystemKernel, open_driver
 from openrknn.device.protocol import Bytes, Job
-from openrknn.errors import DeviceError, UnsupportedError
+from openrknn.errors import DeviceError, RknnError, UnsupportedError
 from openrknn.uapi import rknpu
 from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag, SyncFlag
+
+if TYPE_CHECKING:
+    from openrknn.device.proof import Mark
 
 __all__ = ["RknpuBuffer", "RknpuDevice"]
 
@@ -29,6 +36,8 @@ _TIMEOUT_MS = 6000
 _ADDRESS_LIMIT = 1 << 32
 _PLAIN = MemoryFlag.NON_CONTIGUOUS | MemoryFlag.CACHEABLE | MemoryFlag.ZEROING
 _TASKS = _PLAIN | MemoryFlag.KERNEL_MAPPING
+_MOST_TASKS = 1000
+"""Of a job with marks: decoding takes half a millisecond a task, once."""
 _TWO_CORES, _THREE_CORES = 2, 3
 
 
@@ -88,17 +97,43 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
 
     def _prepare(self, job: Job) -> Work[RknpuBuffer]:
         """Write the task records where the kernel can read them."""
+        marks = self._marks(job)
         records = [job.tasks[number] for numbers in job.lists for number in numbers]
         size = -(-max(len(records) * TASK.size, 1) // PAGE) * PAGE
         tasks = self._create(size, "tasks", _TASKS)
         tasks.array[: len(records) * TASK.size] = np.frombuffer(_packed(records), np.uint8)
-        return Work(partial(self._submit, job, tasks), (tasks,))
+        return Work(partial(self._submit, job, tasks, marks), (tasks,))
 
-    def _submit(self, job: Job, tasks: RknpuBuffer, buffers: Sequence[RknpuBuffer]) -> None:
+    def _marks(self, job: Job) -> list[Mark]:
+        """None for a job that the software NPU cannot decode, or that it would take too long for."""
+        if sum(map(len, job.lists)) > _MOST_TASKS:
+            return []
+        from openrknn.device.proof import last_marks  # the decoder takes long to import
+        from openrknn.npu import Buffer, Machine, Memory, TaskRef
+
+        everything = dict.fromkeys(self._owned if job.buffers is None else (*job.buffers, *job.constants))
+        mapped = {buffer: Buffer(buffer.address, buffer.array, buffer.name) for buffer in everything}
+        lists = [[TaskRef(n, job.tasks[n].address, job.tasks[n].amount) for n in numbers] for numbers in job.lists]
+        try:
+            steps = {step.task: step for step in Machine(self._chip, Memory([*mapped.values()])).prepare(lists).steps}
+            written = Memory([one for buffer, one in mapped.items() if buffer not in job.constants])
+            return last_marks([[steps[n] for n in numbers if n in steps] for numbers in job.lists], written)
+        except RknnError:
+            return []
+
+    def _submit(self, job: Job, tasks: RknpuBuffer, marks: Sequence[Mark], buffers: Sequence[RknpuBuffer]) -> None:
         """Run a job and wait for it. Constants are not read back: nobody writes them."""
+        for mark in marks:
+            mark.set()
         self._sync((*buffers, tasks), SyncFlag.TO_DEVICE)
         self._call("SUBMIT", _submission(job, tasks, self._chip, self._core_mask))
         self._sync([buffer for buffer in buffers if buffer not in job.constants], SyncFlag.FROM_DEVICE)
+        if not all(mark.is_gone for mark in marks):
+            raise DeviceError(
+                f"{self.name} reported the end of a job of {sum(map(len, job.lists))} tasks, but its last results are "
+                "not in memory. The kernel log (dmesg) may say why; device='software' runs the model without the NPU",
+                call="SUBMIT",
+            )
 
     def _shut_down(self) -> None:
         self._driver.close()
