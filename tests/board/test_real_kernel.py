@@ -82,7 +82,10 @@ def test_a_driver_through_its_life(board: Board, tmp_path: Path) -> None:
     assert right == ["first", "after-runtime-suspend", "after-suspend", "after-reload", "after-unbind", "after-bind"]
     assert (lines["runtime"], lines["bad"], lines["suspend"]) == ("suspended suspended", "0", "0 1 0")
     before, after = ([int(number) for number in re.findall(r"\d+", lines[name])] for name in ("before", "after"))
-    assert max(abs(then - now) for then, now in zip(before, after, strict=True)) < 400, lines  # kilobytes of 100 rounds
+    # Kilobytes of 100 rounds. All free memory may move by a block of 4 MiB; buffers, objects and page tables do not.
+    limits = (4096 + 400, 400, 400, 400)
+    changes = [abs(then - now) for then, now in zip(before, after, strict=True)]
+    assert all(change < limit for change, limit in zip(changes, limits, strict=True)), (before, after)
     assert lines["together"] == "9"
     assert (lines["unload"], lines["load"]) == ("0", "0 accel0")
     assert said.endswith("0 failed")
