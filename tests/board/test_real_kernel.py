@@ -82,7 +82,8 @@ def test_a_driver_through_its_life(board: Board, tmp_path: Path) -> None:
     assert right == ["first", "after-runtime-suspend", "after-suspend", "after-reload", "after-unbind", "after-bind"]
     assert (lines["runtime"], lines["bad"], lines["suspend"]) == ("suspended suspended", "0", "0 1 0")
     before, after = ([int(number) for number in re.findall(r"\d+", lines[name])] for name in ("before", "after"))
-    # Kilobytes of 100 rounds. All free memory may move by a block of 4 MiB; buffers, objects and page tables do not.
+    # Kilobytes of 100 rounds. In some runs free memory falls once by 4 MiB, and by nothing in 300 more rounds: no leak
+    # of a round; what takes it is not known. Buffers (Shmem), objects and page tables do not change with it.
     limits = (4096 + 400, 400, 400, 400)
     changes = [abs(then - now) for then, now in zip(before, after, strict=True)]
     assert all(change < limit for change, limit in zip(changes, limits, strict=True)), (before, after)
