@@ -1,0 +1,1 @@
+"""Language models on the NPU: files of weights in, tokens out."""
