@@ -1,0 +1,9 @@
+"""Generation: from logits to text.
+
+    generator     `Generator`: prompts in, events out;   scheduler: several sequences through one engine
+    request       what is asked for;   events: what comes out
+    sampling      which token is next;   textstream: bytes of tokens to text, stop strings
+    constraint    grammars and JSON schemas;   speculation: drafts that one forward verifies
+    prefixes      caches of earlier requests, for prompts that begin the same way
+    vocabulary    what is needed of a tokenizer;   errors
+"""
