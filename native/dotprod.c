@@ -1,5 +1,13 @@
 /* Kernels for aarch64 with the dot product instructions (ARMv8.2; Cortex-A55 and A76, Neoverse N1, ...). */
 #include "dotprod_common.h"
+#include "dotprod_tile.h"
+
+SDOT_TILE(1)
+SDOT_TILE(2)
+SDOT_TILE(3)
+SDOT_TILE(4)
+SDOT_TILE(5)
+SDOT_TILE(6)
 
 static void segment(const segment_task *task)
 {

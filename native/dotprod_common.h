@@ -31,27 +31,6 @@ static void sdot_store(uint8_t *block, int32_t tap, int32_t is_picture, const in
         weights += 4 * ATOM;                                                                                           \
     } while (0)
 
-ALWAYS_INLINE void sdot_tile(const segment_task *task, int32_t first, const int32_t pixels)
-{
-    const int8_t *weights = (const int8_t *)task->weights;
-    sums16 sums[SDOT_PIXELS];
-
-    for (int32_t p = 0; p < pixels; p++)
-        sums[p] = sums_of_window(task, 0, first + p);
-    for (int32_t tap = 0; tap < task->taps; tap++) {
-        const int8_t *input = (const int8_t *)task->input + task->offsets[tap] + first * ATOM;
-        int8x16_t x[SDOT_PIXELS];
-        for (int32_t p = 0; p < pixels; p++)
-            x[p] = vld1q_s8(input + p * ATOM);
-        ONE_GROUP(0);
-        ONE_GROUP(1);
-        ONE_GROUP(2);
-        ONE_GROUP(3);
-    }
-    for (int32_t p = 0; p < pixels; p++)
-        sums_store(task->sums + (first + p) * ATOM, &sums[p]);
-}
-
 /* Pictures: 4 bytes of each pixel. */
 ALWAYS_INLINE void sdot_picture(const segment_task *task, int32_t first, const int32_t pixels)
 {
@@ -72,10 +51,6 @@ ALWAYS_INLINE void sdot_picture(const segment_task *task, int32_t first, const i
 }
 
 #define TILE(pixels)                                                                                                   \
-    __attribute__((unused)) static void tile_##pixels(const segment_task *task, int32_t first)                         \
-    {                                                                                                                  \
-        sdot_tile(task, first, pixels);                                                                                \
-    }                                                                                                                  \
     static void picture_##pixels(const segment_task *task, int32_t first) { sdot_picture(task, first, pixels); }
 TILE(1)
 TILE(2)

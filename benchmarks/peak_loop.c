@@ -1,0 +1,94 @@
+/*
+ * The most products that one core of this processor can do, on registers alone: int8 (SDOT, SMMLA, SMLAL, VPDPBUSD, VPMADDWD)
+ * and single precision (FMA). One line for each instruction: its name, and products in a nanosecond of the thread's time.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { TURNS = 50000, REPEATS = 31, SUMS = 16 };
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+/*
+ * The median of many short runs of a loop with SUMS instructions, each with sums of its own. Not the best one: where the
+ * kernel counts time in ticks, some of it is credited to another process.
+ */
+#define PEAK(name, products, body, ...)                                                                                \
+    do {                                                                                                               \
+        double rates[REPEATS];                                                                                         \
+        for (int repeat = 0; repeat < REPEATS; repeat++) {                                                             \
+            int64_t turns = TURNS;                                                                                     \
+            double start = now();                                                                                      \
+            __asm__ volatile(body : "+r"(turns) : : "cc", __VA_ARGS__);                                                \
+            rates[repeat] = (double)TURNS * SUMS * (products) / (now() - start);                                       \
+        }                                                                                                              \
+        qsort(rates, REPEATS, sizeof *rates, by_size);                                                                 \
+        printf("%s %.3f\n", name, rates[REPEATS / 2]);                                                                 \
+    } while (0)
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#define SIXTEEN(one)                                                                                                   \
+    one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13) one(14) one(15)
+#define LOOP(one) "1:\n" SIXTEEN(one) "subs %0, %0, #1\nb.ne 1b\n"
+#define SDOT(n) "sdot v" #n ".4s, v20.16b, v21.4b[1]\n"
+#define SMMLA(n) "smmla v" #n ".4s, v20.16b, v21.16b\n"
+#define SMLAL(n) "smlal v" #n ".4s, v20.4h, v21.4h\n"
+#define FMLA(n) "fmla v" #n ".4s, v20.4s, v21.s[1]\n"
+#define CLOBBERED                                                                                                      \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15"
+__asm__(".arch armv8.6-a+dotprod+i8mm");
+
+int main(void)
+{
+    if (getauxval(AT_HWCAP) & 1 << 20)
+        PEAK("sdot", 16, LOOP(SDOT), CLOBBERED);
+    if (getauxval(AT_HWCAP2) & 1 << 13)
+        PEAK("smmla", 32, LOOP(SMMLA), CLOBBERED);
+    PEAK("smlal", 4, LOOP(SMLAL), CLOBBERED);
+    PEAK("fma", 4, LOOP(FMLA), CLOBBERED);
+    return 0;
+}
+#elif defined(__x86_64__)
+#define SIXTEEN(one)                                                                                                   \
+    one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13) one(14) one(15)
+#define LOOP(one) "1:\n" SIXTEEN(one) "sub $1, %0\njnz 1b\n"
+#define DOT(n) "vpdpbusd %%zmm20, %%zmm21, %%zmm" #n "\n"
+#define MADD(n) "vpmaddwd %%ymm0, %%ymm1, %%ymm" #n "\n"
+#define FMA(n) "vfmadd231ps %%ymm0, %%ymm1, %%ymm" #n "\n"
+#define WIDE_FMA(n) "vfmadd231ps %%zmm20, %%zmm21, %%zmm" #n "\n"
+#define CLOBBERED                                                                                                      \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+        "xmm14", "xmm15"
+
+int main(void)
+{
+    if (__builtin_cpu_supports("avx512vnni"))
+        PEAK("vpdpbusd", 64, LOOP(DOT), CLOBBERED);
+    if (__builtin_cpu_supports("avx2"))
+        PEAK("vpmaddwd", 16, LOOP(MADD), CLOBBERED);
+    if (__builtin_cpu_supports("avx512f"))
+        PEAK("fma", 16, LOOP(WIDE_FMA), CLOBBERED);
+    else if (__builtin_cpu_supports("fma"))
+        PEAK("fma", 8, LOOP(FMA), CLOBBERED);
+    return 0;
+}
+#else
+int main(void)
+{
+    return 0;
+}
+#endif

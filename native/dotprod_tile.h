@@ -1,0 +1,115 @@
+/*
+ * A tile of up to 6 pixels by 16 channels with SDOT, in assembly: 24 sums, 6 inputs and 2 vectors of weights are all 32
+ * registers, and compilers move some of them to memory inside the loop.
+ *
+ * Two SDOT are done in a cycle, and the loop has 96 of them beside 22 loads for a tap of 16 inputs. Loads stand before
+ * the products of the vector in between (weights) or behind the last use of the same register (inputs), so that their
+ * latency is hidden even where a processor looks only a few instructions ahead.
+ *
+ * v0 ... v5: inputs of a pixel, v6 and v7: weights, v8 + 4 * pixel + a: sums of channels 4 * a ... 4 * a + 3.
+ */
+#define DOT(sum, w, x, lane) "sdot v" #sum ".4s, v" #w ".16b, v" #x ".4b[" #lane "]\n"
+
+/* One vector of weights by one group of inputs of 1 ... 6 pixels, for each of the four vectors of channels. */
+#define DOTS_0_1(w, lane) DOT(8, w, 0, lane)
+#define DOTS_0_2(w, lane) DOTS_0_1(w, lane) DOT(12, w, 1, lane)
+#define DOTS_0_3(w, lane) DOTS_0_2(w, lane) DOT(16, w, 2, lane)
+#define DOTS_0_4(w, lane) DOTS_0_3(w, lane) DOT(20, w, 3, lane)
+#define DOTS_0_5(w, lane) DOTS_0_4(w, lane) DOT(24, w, 4, lane)
+#define DOTS_0_6(w, lane) DOTS_0_5(w, lane) DOT(28, w, 5, lane)
+#define DOTS_1_1(w, lane) DOT(9, w, 0, lane)
+#define DOTS_1_2(w, lane) DOTS_1_1(w, lane) DOT(13, w, 1, lane)
+#define DOTS_1_3(w, lane) DOTS_1_2(w, lane) DOT(17, w, 2, lane)
+#define DOTS_1_4(w, lane) DOTS_1_3(w, lane) DOT(21, w, 3, lane)
+#define DOTS_1_5(w, lane) DOTS_1_4(w, lane) DOT(25, w, 4, lane)
+#define DOTS_1_6(w, lane) DOTS_1_5(w, lane) DOT(29, w, 5, lane)
+#define DOTS_2_1(w, lane) DOT(10, w, 0, lane)
+#define DOTS_2_2(w, lane) DOTS_2_1(w, lane) DOT(14, w, 1, lane)
+#define DOTS_2_3(w, lane) DOTS_2_2(w, lane) DOT(18, w, 2, lane)
+#define DOTS_2_4(w, lane) DOTS_2_3(w, lane) DOT(22, w, 3, lane)
+#define DOTS_2_5(w, lane) DOTS_2_4(w, lane) DOT(26, w, 4, lane)
+#define DOTS_2_6(w, lane) DOTS_2_5(w, lane) DOT(30, w, 5, lane)
+
+/* The last vector of channels; `after` stands behind the products of each pixel. */
+#define DOTS_3_1(w, lane, after) DOT(11, w, 0, lane) after(0)
+#define DOTS_3_2(w, lane, after) DOTS_3_1(w, lane, after) DOT(15, w, 1, lane) after(1)
+#define DOTS_3_3(w, lane, after) DOTS_3_2(w, lane, after) DOT(19, w, 2, lane) after(2)
+#define DOTS_3_4(w, lane, after) DOTS_3_3(w, lane, after) DOT(23, w, 3, lane) after(3)
+#define DOTS_3_5(w, lane, after) DOTS_3_4(w, lane, after) DOT(27, w, 4, lane) after(4)
+#define DOTS_3_6(w, lane, after) DOTS_3_5(w, lane, after) DOT(31, w, 5, lane) after(5)
+#define NOTHING(pixel)
+
+#define WEIGHTS(w, at) "ldr q" #w ", [%[weights], #" #at "]\n"
+
+/* 16 channels by the 4 inputs in one lane; the weights of the next lane are loaded from `next` and `next` + 16 on. */
+#define LANE(n, lane, here_2, here_3, next_0, next_1, after)                                                           \
+    DOTS_0_##n(6, lane) WEIGHTS(6, here_2) DOTS_1_##n(7, lane) WEIGHTS(7, here_3) DOTS_2_##n(6, lane)                  \
+        WEIGHTS(6, next_0) DOTS_3_##n(7, lane, after) WEIGHTS(7, next_1)
+
+/* For each pixel. */
+#define EACH_1(one) one(0, 8, 9, 10, 11)
+#define EACH_2(one) EACH_1(one) one(1, 12, 13, 14, 15)
+#define EACH_3(one) EACH_2(one) one(2, 16, 17, 18, 19)
+#define EACH_4(one) EACH_3(one) one(3, 20, 21, 22, 23)
+#define EACH_5(one) EACH_4(one) one(4, 24, 25, 26, 27)
+#define EACH_6(one) EACH_5(one) one(5, 28, 29, 30, 31)
+
+#define START(p, a, b, c, d)                                                                                           \
+    "ldp q" #a ", q" #b ", [%[addends]]\n"                                                                             \
+    "ldp q" #c ", q" #d ", [%[addends], #32]\n"
+#define ADD_WINDOW(p, a, b, c, d)                                                                                      \
+    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
+    "mla v" #a ".4s, v0.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #b ".4s, v1.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #c ".4s, v2.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #d ".4s, v3.4s, v4.s[0]\n"
+#define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
+#define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
+#define STORE(p, a, b, c, d)                                                                                           \
+    "stp q" #a ", q" #b ", [%[sums], #64 * " #p "]\n"                                                                  \
+    "stp q" #c ", q" #d ", [%[sums], #64 * " #p " + 32]\n"
+
+#define TILE_REGISTERS                                                                                                 \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
+        "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
+
+static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
+
+/* The last tap loads its own inputs once more, and 32 bytes of what follows the weights: blocks have SLACK behind them. */
+#define SDOT_TILE(n)                                                                                                   \
+    static void tile_##n(const segment_task *task, int32_t first)                                                      \
+    {                                                                                                                  \
+        const uint8_t *weights = task->weights, *input = task->input + first * ATOM, *at = input;                      \
+        const int32_t *offsets = task->offsets, *last = offsets + task->taps - 1;                                      \
+        const int32_t *window = task->window ? task->window + first : NULL;                                            \
+        int64_t taps = task->taps;                                                                                     \
+        __asm__ volatile("ldrsw %[at], [%[offsets]]\n"                                                                 \
+                         "add %[at], %[input], %[at]\n"                                                                \
+                         EACH_##n(START)                                                                               \
+                         "cbz %[window], 1f\n"                                                                         \
+                         "ldp q0, q1, [%[factors]]\n"                                                                  \
+                         "ldp q2, q3, [%[factors], #32]\n"                                                             \
+                         EACH_##n(ADD_WINDOW)                                                                          \
+                         "1:\n"                                                                                        \
+                         WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
+                         EACH_##n(LOAD_INPUT)                                                                          \
+                         "2:\n"                                                                                        \
+                         "add %[at], %[offsets], #4\n"                                                                 \
+                         "cmp %[offsets], %[last]\n"                                                                   \
+                         "csel %[offsets], %[at], %[offsets], lo\n"                                                    \
+                         "ldrsw %[at], [%[offsets]]\n"                                                                 \
+                         "add %[at], %[input], %[at]\n"                                                                \
+                         LANE(n, 0, 32, 48, 64, 80, NOTHING)                                                           \
+                         LANE(n, 1, 96, 112, 128, 144, NOTHING)                                                        \
+                         LANE(n, 2, 160, 176, 192, 208, NOTHING)                                                       \
+                         LANE(n, 3, 224, 240, 256, 272, LOAD_NEXT)                                                     \
+                         "add %[weights], %[weights], #256\n"                                                          \
+                         "subs %[taps], %[taps], #1\n"                                                                 \
+                         "b.ne 2b\n"                                                                                   \
+                         EACH_##n(STORE)                                                                               \
+                         : [weights] "+r"(weights), [offsets] "+r"(offsets), [at] "+&r"(at), [taps] "+r"(taps)         \
+                         : [input] "r"(input), [last] "r"(last), [window] "r"(window), [factors] "r"(task->factors),   \
+                           [addends] "r"(task->addends ? task->addends : no_addends),                                  \
+                           [sums] "r"(task->sums + first * ATOM)                                                       \
+                         : "memory", "cc", TILE_REGISTERS);                                                            \
+    }
