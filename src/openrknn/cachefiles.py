@@ -24,11 +24,11 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from openrknn.folders import cache_folder
+from openrknn.records import dataclass
 
 _LOG = logging.getLogger(__name__)
 ALIGNMENT = 64

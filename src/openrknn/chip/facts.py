@@ -7,11 +7,12 @@ say so instead of guessing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import NamedTuple
 
 from openrknn.errors import UnsupportedError
+from openrknn.records import dataclass
 
 __all__ = [
     "DATA_SHEET", "DEVICE_TREE", "FILES", "KERNEL", "MHZ", "ONE_LIST", "RUNTIME", "SAME_GRADE", "Cbuf", "Chip",

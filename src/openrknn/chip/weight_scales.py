@@ -7,9 +7,10 @@ every weight scale (tests/container/test_channels.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple
+
+from openrknn.records import dataclass
 
 __all__ = [
     "BN_CONFIG", "BN_IDLE", "BN_TENSOR_SCALE_OFFSET", "BN_TENSOR_SHIFT_OFFSET", "LUT_INFO", "OPERANDS", "OPERAND_USE",

@@ -15,7 +15,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 from openrknn.container.dataclass_json import from_plain
 from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
+from openrknn.records import dataclass
 
 SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from html import escape
 
@@ -25,6 +25,7 @@ from openrknn.container.parts import (
 )
 from openrknn.container.specs import Specs, TensorSpec, table_of
 from openrknn.errors import BadTextError
+from openrknn.records import dataclass
 
 __all__ = ["Model", "Operator", "TensorSpec"]
 

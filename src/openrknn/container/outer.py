@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO, TypeAlias
 
 from openrknn.backports import StrEnum
@@ -18,6 +18,7 @@ from openrknn.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from openrknn.records import dataclass
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 

@@ -7,9 +7,10 @@ that are the default are not in the file. Most operators have the same as BSON; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from openrknn.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

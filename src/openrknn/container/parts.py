@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -16,6 +16,7 @@ from openrknn.backports import StrEnum
 from openrknn.chips import Chip, TaskList
 from openrknn.container.bson import Value
 from openrknn.isa.words import TAIL_WORDS
+from openrknn.records import dataclass
 
 
 class DataType(IntEnum):

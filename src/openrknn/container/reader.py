@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -39,6 +39,7 @@ from openrknn.container.parts import (
 )
 from openrknn.container.schema import Generation, patch_offsets
 from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError, FormatError
+from openrknn.records import dataclass
 
 _Code = TypeVar("_Code", bound=IntEnum)
 

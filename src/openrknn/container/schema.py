@@ -12,13 +12,13 @@ in silence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final
 
 from openrknn.chip.facts import Patches, Slots
+from openrknn.records import dataclass
 
 ALWAYS_EMPTY: Final = "(always empty)"
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, overload
 
 from openrknn.container.parts import Layout, Normalization, Quantization
 from openrknn.errors import UnknownNameError
 from openrknn.names import meant
+from openrknn.records import dataclass
 
 if TYPE_CHECKING:
     from typing import SupportsIndex

@@ -21,13 +21,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from openrknn.chips import Chip
 from openrknn.closing import Closing
 from openrknn.device.protocol import DeviceBuffer, Job
 from openrknn.errors import DeviceError
+from openrknn.records import dataclass
 
 __all__ = ["PAGE", "BaseDevice", "Prepared", "Work"]
 

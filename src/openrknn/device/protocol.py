@@ -14,7 +14,6 @@ runs, and the other way round afterwards: a device whose caches are not coherent
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from openrknn.chips import Chip
 from openrknn.container.parts import Task
 from openrknn.npu.budget import UNLIMITED, Budget
+from openrknn.records import dataclass
 
 __all__ = ["Bytes", "Device", "DeviceBuffer", "Job", "PreparedJob"]
 

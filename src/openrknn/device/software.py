@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError
 from openrknn.monitor import software as monitor
 from openrknn.npu.memory import Buffer
+from openrknn.records import dataclass
 
 if TYPE_CHECKING:
     from openrknn.npu.machine import IgnoredNote

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from openrknn.chips import CHIPS
 from openrknn.isa.errors import DeclarationError, UnknownRegisterError
 from openrknn.isa.registers import Register, offsets
 from openrknn.isa.words import Command, fetch_amount
+from openrknn.records import dataclass
 
 __all__ = ["Block", "RegisterMap"]
 

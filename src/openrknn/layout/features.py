@@ -11,7 +11,6 @@ are longer than they are wide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from openrknn.errors import UnsupportedError
+from openrknn.records import dataclass
 
 __all__ = ["FeatureLayout", "ImageRows"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from openrknn.monitor import files
 from openrknn.monitor.reading import Node
+from openrknn.records import dataclass
 
 __all__ = ["Found", "find", "node_at"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from openrknn.records import dataclass
 
 __all__ = ["Client", "Clock", "Core", "Memory", "Node", "Npu", "Reading", "Temperature"]
 

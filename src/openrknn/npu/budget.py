@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from openrknn.errors import BudgetError
 from openrknn.npu.asked import Demand
 from openrknn.quantities import FACTORS, number_from_environment
+from openrknn.records import dataclass
 
 if TYPE_CHECKING:
     from openrknn.npu.task import Step

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.errors import AccessError
+from openrknn.records import dataclass
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from openrknn.isa import Block, RegisterMap
 from openrknn.isa.common import SPointer
 from openrknn.npu.blocks.dpu import lut
+from openrknn.records import dataclass
 
 
 class GroupsState(NamedTuple):

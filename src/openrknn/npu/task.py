@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from openrknn.errors import ExecutionError, RknnError
 from openrknn.npu.blocks import cna, core, ppu
 from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.memory import Memory
+from openrknn.records import dataclass
 from openrknn.task import cna as task_cna
 from openrknn.task import core as task_core
 from openrknn.task import dpu as task_dpu

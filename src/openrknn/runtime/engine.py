@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ from openrknn.device import Device, DeviceBuffer
 from openrknn.device.protocol import Bytes
 from openrknn.errors import UnsupportedError
 from openrknn.npu.budget import UNLIMITED, Budget
+from openrknn.records import dataclass
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
 from openrknn.runtime.io.tensors import stored_type

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from openrknn.device import DeviceBuffer
+from openrknn.records import dataclass
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.program.weights import WeightStore
 

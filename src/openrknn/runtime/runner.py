@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from html import escape
 from typing import Any, overload
 
 from openrknn.closing import AsyncClosing
 from openrknn.container.specs import Specs, TensorSpec, table_of
 from openrknn.names import refuse_unknown
+from openrknn.records import dataclass
 from openrknn.runtime.feed import output_names
 from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.outputs import OutputKind, Outputs, check_kind

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
 from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.layout.compression import Scheme
+from openrknn.records import dataclass
 from openrknn.task.formats import ATOM_BYTES, MIXED, is_float
 from openrknn.task.place import A
 

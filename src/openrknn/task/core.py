@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openrknn import numerics
+from openrknn.records import dataclass
 
 __all__ = ["Config"]
 

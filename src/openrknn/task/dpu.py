@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
 
 from openrknn.isa import Precision
 from openrknn.isa.enums import ChannelReduction
+from openrknn.records import dataclass
 from openrknn.task import ew, out_cvt, write
 from openrknn.task.place import A
 from openrknn.task.stage import Stage

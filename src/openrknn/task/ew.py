@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openrknn import numerics
 from openrknn.isa.enums import EwAlgorithm
+from openrknn.records import dataclass
 from openrknn.task import lut
 from openrknn.task.stage import Clamp
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
+from openrknn.records import dataclass
 from openrknn.task import cna, core, dpu, ppu, rdma
 from openrknn.task.place import A, Address
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from openrknn.records import dataclass
 
 __all__ = ["ENTRIES", "Config", "Piece", "Slope", "Tables"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openrknn import numerics
 from openrknn.isa import Precision
+from openrknn.records import dataclass
 
 __all__ = ["Config"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
 
 from openrknn.isa import Precision
 from openrknn.isa.enums import PoolingMethod
+from openrknn.records import dataclass
 from openrknn.task.formats import ATOM_BYTES
 from openrknn.task.place import A
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from openrknn.chips import CHIPS
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
+from openrknn.records import dataclass
 from openrknn.task.formats import ATOM_BYTES
 from openrknn.task.place import A
 

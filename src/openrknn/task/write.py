@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic
 
+from openrknn.records import dataclass
 from openrknn.task.formats import ATOM_BYTES
 from openrknn.task.place import A
 

@@ -17,13 +17,12 @@ a group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openrknn import numerics
 from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import Numbers
+from openrknn.records import dataclass
 from openrknn.task import cna as task_cna
 from openrknn.task.core import Config
 

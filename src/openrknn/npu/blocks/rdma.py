@@ -10,8 +10,6 @@ Combined, MRDMA reads the even surfaces of one tensor and ERDMA the odd ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openrknn.errors import UnknownModeError
@@ -19,6 +17,7 @@ from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, OperandKinds, OperandMode
 from openrknn.npu.blocks.formats import Numbers, decode, widen
 from openrknn.npu.memory import Bytes, Memory
+from openrknn.records import dataclass
 from openrknn.task.formats import element_bytes, is_float, surfaces
 from openrknn.task.rdma import Config, Walk
 

@@ -16,7 +16,7 @@ from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.context import KernelContext
 from openrknn.npu.native.frozen import Frozen, freeze
-from openrknn.npu.native.places import Places
+from openrknn.npu.native.places import Extents, Places
 from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
 from openrknn.npu.task import CONTRADICTIONS, Program, Step, TableLoad
@@ -96,7 +96,7 @@ def accelerate(
         return result
     context = KernelContext(library, chosen)
     used: dict[int, Buffer] = {}
-    written = [extent for step in program.steps for extent in _written(step)]
+    written = Extents(extent for step in program.steps for extent in _written(step))
     structures: list[tuple[StepStructure, list[object]] | None] = []
     for number, step in enumerate(program.steps):
         structures.append(None)

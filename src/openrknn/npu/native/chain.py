@@ -10,7 +10,6 @@ g(b). What comes after a lookup table is part of the table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from openrknn.npu.native import table
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import Task, ignore_unused
 from openrknn.npu.native.reading import ignore, whole
+from openrknn.records import dataclass
 from openrknn.task import ew
 from openrknn.task import out_cvt as task_out_cvt
 from openrknn.task.stage import Clamp, Stage

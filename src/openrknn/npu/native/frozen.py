@@ -17,7 +17,6 @@ import bisect
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from openrknn.compute.native import Kernels
 from openrknn.nativelib import structures
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer
+from openrknn.records import dataclass
 
 _BUFFER, _STORED, _ROOM = 0, 1, 2
 _POINTER = np.dtype([("place", "<u4"), ("region", "<u4"), ("offset", "<i8")])

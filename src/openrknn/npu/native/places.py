@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,13 +33,34 @@ def refuse_overlap(shape: Sequence[int], steps: Sequence[int], atom: int = ATOM_
         end += step * (size - 1)
 
 
+class Extents:
+    """Bytes from `start` on, `count` each; which of them overlap others is asked for every operand of a program."""
+
+    def __init__(self, extents: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, count in sorted(extents):
+            if count <= 0:
+                continue
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], start + count)
+            else:
+                self._starts.append(start)
+                self._ends.append(start + count)
+
+    def overlaps(self, address: int, size: int) -> bool:
+        """Whether one of them holds a byte of these."""
+        place = bisect.bisect_left(self._starts, address + size) - 1
+        return place >= 0 and address < self._ends[place]
+
+
 class Places:
     """What one step reads and writes. Whatever a pointer leads to is kept alive by `kept`."""
 
     def __init__(
         self,
         memory: Memory,
-        written: Sequence[tuple[int, int]],
+        written: Extents,
         is_constant: Callable[[Buffer], bool],
         used: dict[int, Buffer],
     ) -> None:
@@ -60,7 +82,7 @@ class Places:
         """Whether these bytes never change: constants that no task writes."""
         if not self._is_constant(self.memory.at(address, size, "constants")):
             return False
-        return not any(start < address + size and address < start + count for start, count in self._written)
+        return not self._written.overlaps(address, size)
 
     def read(self, address: int, size: int, what: str) -> Bytes:
         """Bytes that lie together."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.blocks.rdma import ChannelOperands
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.reading import Reading, RefusedError, Way, ignore
+from openrknn.records import dataclass
 from openrknn.task import dpu as task_dpu
 from openrknn.task import ew, lut, stage
 from openrknn.task import out_cvt as task_out_cvt

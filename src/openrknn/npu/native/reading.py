@@ -10,7 +10,7 @@ A step can be computed in several ways, which read different fields: a `Way` not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
@@ -44,34 +44,39 @@ class Way:
             return config
         found = self._views.get(id(config))
         if found is None:
-            found = object.__new__(_view_of(kind))
-            for name, value in (("_original", config), ("_read", set()), ("_way", self)):
-                object.__setattr__(found, name, value)
-            self._views[id(config)] = found
+            found = self._views[id(config)] = object.__new__(_VIEWS.get(kind) or _view_of(kind))
+            found.__dict__.update(_original=config, _passed=set(), _way=self)
         return found  # type: ignore[no-any-return]
 
     def has_read(self, config: object) -> set[str]:
         """The names of the fields of this very object that were read."""
         view = self._views.get(id(config))
-        read: set[str] = set() if view is None else view._read
+        read: set[str] = set() if view is None else {*view.__dict__, *view._passed}
         return read if self._before is None else read | self._before.has_read(config)
 
     def unread(self, config: object) -> Iterator[str]:
         """The fields, of what it holds as well, that say something and that nobody read."""
+        found: list[str] = []
+        self._find_unread(config, found)
+        return iter(found)
+
+    def _find_unread(self, config: object, found: list[str]) -> None:
         if isinstance(config, tuple):
             for value in config:
-                yield from self.unread(value)
+                self._find_unread(value, found)
         described = _fields_of(type(config))
         if not described:
             return
         read = self.has_read(config)
         for name, default in described:
-            value = getattr(config, name)
             if name in read:
+                value = getattr(config, name)
                 if type(value) not in _PLAIN and _WHOLE + name not in read:
-                    yield from self.unread(value)
-            elif name not in _PLACE and (default is MISSING or value != default):
-                yield f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}"
+                    self._find_unread(value, found)
+            elif name not in _PLACE:
+                value = getattr(config, name)
+                if default is MISSING or value != default:
+                    found.append(f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}")
 
 
 class Reading(Generic[S]):
@@ -96,14 +101,14 @@ def ignore(config: object, *names: str) -> None:
     """Fields that change nothing here: the NumPy code does not look at them in this case either."""
     if type(config) in _KINDS:
         view: Any = config
-        view._read.update(names, (_WHOLE + name for name in names))
+        view._passed.update(names, [_WHOLE + name for name in names])
 
 
 def whole(config: T) -> T:
     """The configuration itself, for code of the blocks, which knows every field: all of it counts as read."""
     if type(config) not in _KINDS:
         return config
-    ignore(config, *(field.name for field in fields(config)))  # type: ignore[arg-type]
+    ignore(config, *(name for name, _ in _fields_of(type(config._original))))  # type: ignore[attr-defined]
     return config._original  # type: ignore[attr-defined, no-any-return]
 
 
@@ -126,21 +131,31 @@ def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
 
 def _view_of(kind: type) -> type:
     """A type like `kind` whose fields tell that they are read."""
-    if kind not in _VIEWS:
-        members: dict[str, Any] = {field.name: property(_getter(field.name)) for field in fields(kind)}
-        view = type(kind.__name__, (kind,), {"__slots__": ("_original", "_read", "_way"), **members})
-        _KINDS.add(view)
-        _VIEWS[kind] = view
-    return _VIEWS[kind]
+    members: dict[str, Any] = {name: _Noted(name) for name, _ in _fields_of(kind)}
+    members["__init__"] = _refuse_copy
+    view = _VIEWS[kind] = type(kind.__name__, (kind,), members)
+    _KINDS.add(view)
+    return view
 
 
-def _getter(name: str) -> Callable[[Any], Any]:
-    def get(self: Any) -> Any:
-        self._read.add(name)
-        value = getattr(self._original, name)
-        return value if type(value) in _PLAIN else self._way.view(value)
+def _refuse_copy(self: object, *_: object, **_more: object) -> None:
+    """`replace` of a view would be a configuration whose reading nobody notes."""
+    raise AttributeError("a view of a configuration cannot be copied; copy what it shows")
 
-    return get
+
+class _Noted:
+    """A field of a view. What was read is in the `__dict__` of the view, where the next look finds it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, view: Any, kind: type) -> Any:
+        members = view.__dict__
+        value = getattr(members["_original"], self._name)
+        if type(value) not in _PLAIN:
+            value = members["_way"].view(value)
+        members[self._name] = value
+        return value
 
 
 _PLAIN = {int, bool, float, type(None)}

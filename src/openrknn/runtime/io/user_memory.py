@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from openrknn.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

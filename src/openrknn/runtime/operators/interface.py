@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.errors import UnsupportedError
+from openrknn.records import dataclass
 
 Array: TypeAlias = npt.NDArray[Any]
 Attributes: TypeAlias = Mapping[str, Any]

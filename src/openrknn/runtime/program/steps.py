@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from openrknn.chips import Chip, TaskList
 from openrknn.container.model import Operator
 from openrknn.container.parts import Graph, Placement
 from openrknn.errors import UnsupportedError
+from openrknn.records import dataclass
 from openrknn.runtime.program.rows import is_recurrent
 
 _BOUNDARY = {"InputOperator", "OutputOperator"}
