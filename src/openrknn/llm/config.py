@@ -22,7 +22,16 @@ class Rope:
     scale: float = 1.0
     """What cosines and sines are multiplied by (YaRN, Phi-3 long)."""
     local_base: float | None = None
-    """The base in layers with a sliding window (Gemma 3), or None for `base`."""
+    """The base in layers with a sliding window (Gemma 3), which have no divisors; or None for what all layers have."""
+
+    def frequencies(self, windowed: bool = False) -> tuple[float, ...]:
+        """Radians per position of each of the size / 2 pairs, in a layer with or without a sliding window."""
+        local = self.local_base if windowed else None
+        base = self.base if local is None else local
+        plain = [base ** (-2.0 * pair / self.size) for pair in range(self.size // 2)]
+        if local is not None or not self.divisors:
+            return tuple(plain)
+        return tuple(frequency / divisor for frequency, divisor in zip(plain, self.divisors, strict=True))
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,10 @@ class LanguageConfig:
         if self.window_layers and not self.window_layers[layer]:
             return None
         return self.window
+
+    def rope_frequencies(self, layer: int) -> tuple[float, ...]:
+        """Radians per position of each pair of a head in this layer; empty without rotary embedding."""
+        return () if self.rope is None else self.rope.frequencies(self.window_of(layer) is not None)
 
     def score_scale(self) -> float:
         return self.head_size**-0.5 if self.attention_scale is None else self.attention_scale

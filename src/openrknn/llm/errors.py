@@ -1,0 +1,38 @@
+"""Errors of language models; all of them are `RknnError`."""
+
+from __future__ import annotations
+
+from openrknn.errors import FormatError, RknnError, UnsupportedError
+
+__all__ = [
+    "CacheFullError", "MissingPackageError", "MissingTensorError", "NotWeightsError", "TemplateError", "TokenizerError",
+    "UnsupportedArchitectureError",
+]  # fmt: skip
+
+
+class NotWeightsError(FormatError):
+    """Neither a GGUF file nor a folder with config.json and safetensors."""
+
+
+class MissingTensorError(FormatError):
+    """The architecture needs a tensor that the file does not have."""
+
+
+class UnsupportedArchitectureError(UnsupportedError):
+    """A family of models that is not in the table of architectures, or a variant of one that cannot be computed."""
+
+
+class TokenizerError(FormatError):
+    """The vocabulary in the file is not one, or not of a kind that is known."""
+
+
+class TemplateError(RknnError):
+    """A chat template is wrong, refuses these messages, or exceeds what a template may compute."""
+
+
+class CacheFullError(RknnError):
+    """More tokens than the cache of a sequence can hold."""
+
+
+class MissingPackageError(UnsupportedError):
+    """A package of the extra `llm` is not installed; the message has the line that installs it."""
