@@ -167,7 +167,7 @@ class Transformer:
     def logits(self, x: Floats) -> Floats:
         """The head: [rows, vocabulary]."""
         x = self.norm("final_norm", x)
-        result: Floats = x @ self.weight("embedding" if self.config.tied_head else "head").T
+        result = self.product("embedding" if self.config.tied_head else "head", x)
         if "head.bias" in self._names:
             result = result + self.weight("head.bias")
         return softcap(result * np.float32(self.config.logit_scale), self.config.logit_softcap)
@@ -178,8 +178,13 @@ class Transformer:
             return self._kept[name][list(rows)]
         return np.concatenate([self._source.rows(name, row, 1) for row in rows])
 
-    def linear(self, name: str, x: Floats) -> Floats:
+    def product(self, name: str, x: Floats) -> Floats:
+        """What all products with weights are; those of a quantised model are others."""
         result: Floats = x @ self.weight(name).T
+        return result
+
+    def linear(self, name: str, x: Floats) -> Floats:
+        result = self.product(name, x)
         return result + self.weight(f"{name}.bias") if f"{name}.bias" in self._names else result
 
     def norm(self, name: str, x: Floats) -> Floats:

@@ -1,0 +1,109 @@
+"""Rotations folded into the weights: the same model in float, with activations that int8 can hold.
+
+Three of them, each undone by the product behind it:
+
+    residual   the stream between layers is x Q. The weights of the RMS norms move into the products behind them first,
+               because a norm without weights does not see a rotation.
+    heads      values of each head are v R; `o` takes R back. Queries and keys stay: rope does not commute with R.
+    hidden     what `down` reads is h H. This one is not free: an activation stands before it, so H is computed at run
+               time. `RotatedSource.online` names the products whose input has to be rotated.
+
+Biases of the products that write into the stream turn with it. A tied head becomes a head of its own: the weights of
+the final norm are in it, and not in the embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from openrknn.errors import UnsupportedError
+from openrknn.llm.config import LanguageConfig
+from openrknn.llm.quantise.hadamard import rotation
+from openrknn.llm.weights import Floats, WeightSource
+
+_FOLDED = {"q": "attention_norm", "k": "attention_norm", "v": "attention_norm", "gate": "ffn_norm", "up": "ffn_norm"}
+_STREAM = {"embedding", "positions", "types"}
+"""Tables whose rows are added up to the stream."""
+
+
+def check_rotatable(config: LanguageConfig) -> None:
+    """Raise `UnsupportedError` with the name of what a rotation of the stream would change."""
+    reason = None
+    if config.norm != "rms":
+        reason = "layer norms subtract the mean of the channels, which a rotation moves"
+    elif config.post_norms:
+        reason = "norms behind attention and feed-forward (post norms) weight single channels of the stream"
+    elif not config.norm_first:
+        reason = "norms behind each addition weight single channels of the stream"
+    if reason:
+        raise UnsupportedError(
+            f"the stream of {config.architecture!r} cannot be rotated: {reason}. Quantise it without rotation"
+        )
+
+
+class RotatedSource:
+    """A source of the same model with rotations folded in; each tensor is made when it is asked for."""
+
+    def __init__(self, source: WeightSource, *, heads: bool = True, hidden: bool = False) -> None:
+        check_rotatable(source.config)
+        self._source = source
+        self._names = tuple(source.names())
+        self._known = frozenset(self._names)
+        self.config = replace(source.config, tied_head=False)
+        self._stream = rotation(self.config.width).astype(np.float32)
+        size = self.config.head_size
+        self._head = (rotation(size) if heads else np.eye(size)).astype(np.float32)
+        self._hidden = rotation(self.config.hidden).astype(np.float32) if hidden else None
+
+    @property
+    def online(self) -> dict[str, int]:
+        """Products whose input is rotated at run time: kind -> order of the rotation."""
+        return {} if self._hidden is None else {"down": self.config.hidden}
+
+    def names(self) -> Iterable[str]:
+        return self._names if "head" in self._known else (*self._names, "head")
+
+    def get(self, name: str) -> Floats:
+        if name == "head":
+            return self.rows(name, 0, self.config.vocabulary)
+        if name in _STREAM:
+            return self._source.get(name) @ self._stream
+        if name.endswith("_norm") and not name.endswith((".q_norm", ".k_norm")):
+            return np.ones_like(self._source.get(name))
+        return self._of_layer(name)
+
+    def rows(self, name: str, first: int, count: int) -> Floats:
+        if name in _STREAM:
+            return self._source.rows(name, first, count) @ self._stream
+        if name == "head":
+            stored = "head" if "head" in self._known else "embedding"
+            return (self._source.rows(stored, first, count) * self._source.get("final_norm")) @ self._stream
+        return self.get(name)[first : first + count]
+
+    def _of_layer(self, name: str) -> Floats:
+        found = self._source.get(name)
+        prefix, _, rest = name.rpartition(".")
+        is_bias = rest == "bias"
+        kind = prefix.rpartition(".")[2] if is_bias else rest
+        if is_bias:
+            if kind in {"o", "down"}:
+                return found @ self._stream
+            return self._by_head(found[:, None])[:, 0] if kind == "v" else found
+        if kind in _FOLDED:
+            found = (found * self._source.get(f"{prefix}.{_FOLDED[kind]}")) @ self._stream
+            return self._by_head(found) if kind == "v" else found
+        if kind == "o":
+            return self._stream.T @ self._by_head(found.T).T
+        if kind == "down":
+            found = self._stream.T @ found
+            return found if self._hidden is None else found @ self._hidden
+        return found
+
+    def _by_head(self, columns: Floats) -> Floats:
+        """R.T times each head of [heads * head_size, ...]."""
+        size = self.config.head_size
+        parts = columns.reshape(-1, size, columns.shape[1])
+        return np.asarray(self._head.T @ parts).reshape(columns.shape)
