@@ -248,11 +248,14 @@ def rotate(config: LanguageConfig, layer: int, x: Floats, positions: Positions) 
 
 def activate(kind: Activation, x: Floats) -> Floats:
     """The function between the two products of the feed-forward part."""
+    share: Floats
     if kind == "silu":
-        return x / (1 + np.exp(-np.clip(x, -80, 80)))
-    if kind == "gelu_tanh":
-        return np.float32(0.5) * x * (1 + np.tanh(np.float32(_GELU) * (x + np.float32(0.044715) * x**3)))
-    return x * np.float32(0.5) * (1 + _erf(x * np.float32(math.sqrt(0.5))))
+        share = 1 / (1 + np.exp(-np.clip(x, -80, 80)))
+    elif kind == "gelu_tanh":
+        share = np.float32(0.5) * (1 + np.tanh(np.float32(_GELU) * (x + np.float32(0.044715) * x**3)))
+    else:
+        share = np.float32(0.5) * (1 + _erf(x * np.float32(math.sqrt(0.5))))
+    return x * share
 
 
 def _erf(x: Floats) -> Floats:

@@ -83,6 +83,7 @@ class _Part:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._bytes = map_file(path)
+        self._view = self._bytes.data
         self._at = 0
         self.metadata: dict[str, Any] = {}
         self.tensors: dict[str, StoredTensor] = {}
@@ -183,7 +184,7 @@ class _Part:
         size = struct.calcsize("<" + form)
         if self._left() < size:
             raise self._wrong(TruncatedError, f"{self.path.name} ends inside {what}", "header")
-        (value,) = struct.unpack_from("<" + form, self._bytes, self._at)
+        (value,) = struct.unpack_from("<" + form, self._view, self._at)
         self._at += size
         return value
 
@@ -193,7 +194,7 @@ class _Part:
             raise self._wrong(TruncatedError, f"{what} has {length} bytes, more than are left", "header")
         start, self._at = self._at, self._at + length
         try:
-            return self._bytes[start : self._at].tobytes().decode("utf-8")
+            return str(self._view[start : self._at], "utf-8")
         except UnicodeDecodeError as error:
             raise BadTextError(f"{what} is not UTF-8: {error}", offset=start, section="header") from None
 
