@@ -39,6 +39,8 @@ class MemorySource:
             "gate": (config.hidden, config.width), "up": (config.hidden, config.width),
             "down": (config.width, config.hidden),
         }  # fmt: skip
+        if not config.gated:
+            del shapes["gate"]
         for layer in range(config.layers):
             for kind, shape in shapes.items():
                 put(f"layers.{layer}.{kind}", *shape)

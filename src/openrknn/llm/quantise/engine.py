@@ -1,0 +1,61 @@
+"""The quantised model as an engine in NumPy: the integers that the NPU computes, float for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from openrknn.llm.engine import Cache
+from openrknn.llm.errors import CacheFullError
+from openrknn.llm.quantise.model import Quantised, turn_online
+from openrknn.llm.reference import ReferenceCache, ReferenceEngine, Transformer
+from openrknn.llm.weights import Floats
+
+
+class QuantisedEngine(ReferenceEngine):
+    """An `Engine`. A text that starts with the model's prefix has that position in float, as in compiled files."""
+
+    def __init__(self, quantised: Quantised, *, capacity: int | None = None) -> None:
+        super().__init__(quantised.source, capacity=capacity)
+        self.quantised = quantised
+        self._float = _FloatTransformer(quantised)
+        self._model = _IntegerTransformer(quantised)
+
+    def forward(self, cache: Cache, tokens: Sequence[int], *, all_logits: bool = False) -> Floats:
+        past = cast("ReferenceCache", cache)
+        is_prefix = bool(tokens) and not past.tokens and tokens[0] == self.quantised.prefix
+        if not is_prefix:
+            return super().forward(cache, tokens, all_logits=all_logits)
+        if len(tokens) > self.capacity:
+            raise CacheFullError(f"{len(tokens)} tokens are more than the {self.capacity} that fit")
+        first = self._float.hidden_states(past, tokens[:1])
+        if len(tokens) == 1:
+            return self._float.logits(first)
+        rest = super().forward(cache, tokens[1:], all_logits=all_logits)
+        return np.concatenate([self._float.logits(first), rest]) if all_logits else rest
+
+    def close(self) -> None:
+        super().close()
+        self._float.forget()
+
+
+class _FloatTransformer(Transformer):
+    def __init__(self, quantised: Quantised) -> None:
+        super().__init__(quantised.source, keep=False)
+        self._online = quantised.online
+
+    def product(self, name: str, x: Floats) -> Floats:
+        return super().product(name, turn_online(name, x, self._online))
+
+
+class _IntegerTransformer(Transformer):
+    def __init__(self, quantised: Quantised) -> None:
+        super().__init__(quantised.source, keep=True)
+        self._online, self._products = quantised.online, quantised.products
+
+    def product(self, name: str, x: Floats) -> Floats:
+        turned = turn_online(name, x, self._online)
+        found = self._products.get("head" if name == "embedding" else name)
+        return super().product(name, turned) if found is None else found(turned)
