@@ -193,7 +193,7 @@ def test_prompts_that_cannot_be(
 def test_wrong_requests() -> None:
     for wrong in ({"max_tokens": 0}, {"logprobs": 101}, {"stop": ("",)}, {"keep": -1}):
         with pytest.raises(ValueError, match="is"):
-            Request(**wrong)  # type: ignore[arg-type]
+            Request(**wrong)
     with pytest.raises(ValueError, match="most_sequences"):
         made(most_sequences=0)
 

@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from openrknn.serve.rest.openapi import description
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
+from tests.serve.languages import open_fake_language
 from tests.serve.voices import make_sets, open_fake
 
 EXAMPLES = int(os.environ.get("OPENRKNN_EXAMPLES", "8"))
@@ -33,10 +34,16 @@ CASES += [(one, True) for one in OPERATIONS if "{name}" in one.path and not one.
 
 @pytest.fixture(scope="module")
 def voices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    sets = make_sets(tmp_path_factory.mktemp("voices"))
+    folder = tmp_path_factory.mktemp("voices")
+    sets = make_sets(folder)
+    (folder / "tiny.gguf").write_bytes(b"x")
     with running(
-        Settings([], voices=sets, http_port=0, grpc_port=None, workers="in-process", voice_streams=64),
+        Settings(
+            [], voices=sets, llms=[folder / "tiny.gguf"], http_port=0, grpc_port=None, workers="in-process",
+            voice_streams=64,
+        ),
         open_voice=open_fake,
+        open_language=open_fake_language,
     ) as started:
         yield started
 
@@ -45,7 +52,7 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     ("operation", "known"), CASES, ids=lambda part: {True: MODEL, False: "any"}.get(part) or part.label
 )
 def test_no_request_breaks_the_server(server: Server, voices: Server, operation: Any, known: bool) -> None:
-    asked = voices if operation.path.startswith("/v1/") else server
+    asked = voices if operation.path.startswith(("/v1/", "/api/")) else server
 
     @hypothesis.given(case=operation.as_strategy())
     @hypothesis.settings(
@@ -87,5 +94,7 @@ def test_the_description_has_every_path_of_the_protocol() -> None:
         "/v1/models",
         "/v1/audio/transcriptions",
         "/v1/audio/speech",
+        "/v1/chat/completions",
+        "/api/chat",
     ):
         assert path in paths

@@ -13,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from openrknn.serve.llm.language import Language
 from openrknn.serve.npu_load import NpuLoad
 from openrknn.serve.plane.describe import version
 from openrknn.serve.plane.plane import Plane
@@ -65,6 +66,22 @@ _VOICE_GAUGES: _Values[Voice] = {
     "openrknn_voice_ready": ("Whether a voice can answer", lambda one: not one.problem),
 }
 
+_LLM = ("model",)
+_LLM_COUNTERS: _Values[Language] = {
+    "openrknn_llm_prompt_tokens": ("Tokens of prompts", lambda one: one.stats.prompt_tokens),
+    "openrknn_llm_reused_tokens": ("Of these, found in a cache", lambda one: one.stats.reused_tokens),
+    "openrknn_llm_generated_tokens": ("Tokens that were written", lambda one: one.stats.generated_tokens),
+    "openrknn_llm_drafted_tokens": ("Tokens that speculation proposed", lambda one: one.stats.drafted_tokens),
+    "openrknn_llm_accepted_tokens": ("Of these, right", lambda one: one.stats.accepted_tokens),
+    "openrknn_llm_restarts": ("Processes that ended and were replaced", lambda one: one.restarts),
+}
+_LLM_GAUGES: _Values[Language] = {
+    "openrknn_llm_tokens_per_second": ("Of all requests, over ten seconds", lambda one: one.stats.tokens_per_second),
+    "openrknn_llm_active": ("Requests that are computed or wait", lambda one: one.active),
+    "openrknn_llm_waiting": ("Requests that wait for a place", lambda one: one.waiting),
+    "openrknn_llm_ready": ("Whether a model can answer", lambda one: not one.problem),
+}
+
 
 def registry(plane: Plane) -> CollectorRegistry:
     """What one server has to tell."""
@@ -90,7 +107,7 @@ class _Metrics(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        for part in (_models, _voices, _sources):
+        for part in (_models, _voices, _languages, _sources):
             yield from part(self._plane)
         yield from _npus(self._watch)
 
@@ -124,6 +141,20 @@ def _voices(plane: Plane) -> Iterator[Metric]:
     yield _outcomes("openrknn_voice_requests", "By outcome", _VOICE, voices)
     yield from _families(CounterMetricFamily, _VOICE_COUNTERS, _VOICE, voices)
     yield from _families(GaugeMetricFamily, _VOICE_GAUGES, _VOICE, voices)
+
+
+def _languages(plane: Plane) -> Iterator[Metric]:
+    """What was read and written."""
+    models = [((one.name,), one) for one in plane.languages.all()]
+    yield _outcomes("openrknn_llm_requests", "By outcome", _LLM, models)
+    yield from _families(CounterMetricFamily, _LLM_COUNTERS, _LLM, models)
+    yield from _families(GaugeMetricFamily, _LLM_GAUGES, _LLM, models)
+    first = HistogramMetricFamily("openrknn_llm_first_token_seconds", "From a request to its first token", labels=_LLM)
+    each = HistogramMetricFamily("openrknn_llm_token_seconds", "Between two tokens, a mean per request", labels=_LLM)
+    for labels, one in models:
+        first.add_metric(labels, _buckets(one.stats.first_seconds), one.stats.first_seconds.sum)
+        each.add_metric(labels, _buckets(one.stats.token_seconds), one.stats.token_seconds.sum)
+    yield from (first, each)
 
 
 def _sources(plane: Plane) -> Iterator[Metric]:
@@ -163,7 +194,9 @@ def _npus(watch: NpuLoad) -> Iterator[Metric]:
     yield from (load, clock, memory, heat)
 
 
-def _outcomes(name: str, text: str, labels: tuple[str, ...], rows: _Rows[Served] | _Rows[Voice]) -> Metric:
+def _outcomes(
+    name: str, text: str, labels: tuple[str, ...], rows: _Rows[Served] | _Rows[Voice] | _Rows[Language]
+) -> Metric:
     """Requests, by how they ended."""
     requests = CounterMetricFamily(name, text, labels=(*labels, "outcome"))
     for place, one in rows:

@@ -19,6 +19,8 @@ import uvicorn
 from openrknn.errors import RknnError, UnsupportedError
 from openrknn.runtime.session import Session
 from openrknn.serve import tracing
+from openrknn.serve.llm.language import OpenLanguage
+from openrknn.serve.llm.languages import open_language
 from openrknn.serve.memory import keep_freed_memory
 from openrknn.serve.plane.index import scan
 from openrknn.serve.plane.plane import Plane
@@ -51,10 +53,17 @@ class Server:
     """Listens as soon as it starts, loads its models, is ready when they are, and drains before it stops."""
 
     def __init__(
-        self, settings: Settings, *, open_session: OpenSession = Session, open_voice: OpenVoice = open_voice
+        self,
+        settings: Settings,
+        *,
+        open_session: OpenSession = Session,
+        open_voice: OpenVoice = open_voice,
+        open_language: OpenLanguage = open_language,
     ) -> None:
         self.settings = settings
-        self.plane = Plane(settings, open_session=open_session, open_voice=open_voice)
+        self.plane = Plane(
+            settings, open_session=open_session, open_voice=open_voice, open_language=open_language
+        )  # fmt: skip
         self.url = ""
         self.wyoming_address = ""
         self.grpc_address = ""
@@ -173,6 +182,7 @@ class Server:
         try:
             await asyncio.to_thread(self.plane.repository.load_all)
             await asyncio.to_thread(self.plane.voices.load_all)
+            await asyncio.to_thread(self.plane.languages.load_all)
         except (RknnError, OSError) as error:
             self.failure = error
             _LOG.error("%s", error)
@@ -261,13 +271,14 @@ def running(
     *,
     open_session: OpenSession = Session,
     open_voice: OpenVoice = open_voice,
+    open_language: OpenLanguage = open_language,
     wait_seconds: float | None = 120.0,
 ) -> Iterator[Server]:
     """A server in a thread of this process, ready when the block begins (or after `wait_seconds`; None: do not wait).
 
     It drains and stops when the block ends.
     """
-    server = Server(settings, open_session=open_session, open_voice=open_voice)
+    server = Server(settings, open_session=open_session, open_voice=open_voice, open_language=open_language)
     problems: list[BaseException] = []
 
     def work() -> None:

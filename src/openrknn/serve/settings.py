@@ -78,6 +78,10 @@ class Settings:
     """Voice sets by folder or name, and Piper voices (.onnx)."""
     voice_streams: int = 4
     """That may talk to one voice at the same time."""
+    llms: Sequence[str | os.PathLike[str]] = ()
+    """Language models: NAME=FILE or FILE, a GGUF file, a folder of Hugging Face or a compiled model."""
+    llm_sequences: int = 8
+    """Requests that one language model computes together."""
     wyoming: str | None = None
     """tcp://HOST:PORT or unix://PATH for Home Assistant's protocol; None: none."""
     name: str | None = None

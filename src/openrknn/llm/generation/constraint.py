@@ -18,6 +18,8 @@ from openrknn.llm.generation.vocabulary import Vocabulary
 __all__ = ["Constraint", "Constraints", "Follower"]
 
 _MOST_CHARACTERS = 256 * 1024
+_JSON = {"whitespace_pattern": r"[ \n\t]{0,16}"}
+"""Small models like to write white space for ever, which JSON allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ class Constraints:
         make = library.LLMatcher
         try:
             grammar = {
-                "json": lambda: make.grammar_from_json_schema('{"type": "object"}'),
-                "json_schema": lambda: make.grammar_from_json_schema(constraint.text),
+                "json": lambda: make.grammar_from_json_schema('{"type": "object"}', _JSON),
+                "json_schema": lambda: make.grammar_from_json_schema(constraint.text, _JSON),
                 "regex": lambda: make.grammar_from_regex(constraint.text),
                 "lark": lambda: make.grammar_from_lark(constraint.text),
             }[constraint.kind]()

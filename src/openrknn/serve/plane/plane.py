@@ -12,6 +12,8 @@ from pathlib import Path
 
 from openrknn.runtime.session import Session
 from openrknn.serve.errors import DeadlineError, ForbiddenError, NotReadyError, ServeError
+from openrknn.serve.llm.language import OpenLanguage
+from openrknn.serve.llm.languages import Languages, open_language
 from openrknn.serve.logsettings import LogSettings
 from openrknn.serve.plane.budget import Budget
 from openrknn.serve.plane.classes import Labelled, top_classes
@@ -69,11 +71,17 @@ class Plane:
     """Models and the way to them."""
 
     def __init__(
-        self, settings: Settings, *, open_session: OpenSession = Session, open_voice: OpenVoice = open_voice
+        self,
+        settings: Settings,
+        *,
+        open_session: OpenSession = Session,
+        open_voice: OpenVoice = open_voice,
+        open_language: OpenLanguage = open_language,
     ) -> None:
         self.settings = settings
         self.repository = Repository(settings, open_session=open_session)
         self.voices = Voices(settings, open_voice)
+        self.languages = Languages(settings, open_language)
         total = settings.limits.total_bytes
         self.budget = Budget(total, total // _RESERVE if total >= _LEAST_TOTAL else 0)
         self.tokens = Tokens(settings.token, settings.token_file, grace_seconds=settings.token_grace_seconds)
@@ -102,10 +110,12 @@ class Plane:
         """Why this server should get no requests; empty: it should."""
         if self.is_draining:
             return "the server is shutting down"
-        if not self.settings.voices:
-            return self.repository.ready_problem()
-        # A server of voices needs no models; one of both is ready while both are.
-        return (self.repository.ready_problem() if self.settings.sources else "") or self.voices.problem()
+        settings = self.settings
+        # A server of voices needs no models; one of several kinds is ready while all of them are.
+        has_others = settings.voices or settings.llms
+        problem = self.repository.ready_problem() if settings.sources or not has_others else ""
+        problem = problem or (self.voices.problem() if settings.voices else "")
+        return problem or (self.languages.problem() if settings.llms else "")
 
     def model_problem(self, name: str, version: str = "") -> str:
         """Why a model should get no requests; unknown ones raise NotFoundError."""
@@ -141,7 +151,8 @@ class Plane:
 
     def worker_pids(self) -> list[int]:
         """The processes that models run in."""
-        return [*(pid for one in self.repository.served() for pid in one.host.pids()), *self.voices.pids()]
+        return [*(pid for one in self.repository.served() for pid in one.host.pids()), *self.voices.pids(),
+                *self.languages.pids()]
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -210,6 +221,7 @@ class Plane:
         """Unload everything."""
         self.repository.close()
         self.voices.close()
+        self.languages.close()
         for close in self.closers:
             close()
         self.traces.close()

@@ -19,7 +19,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.uploaded_models import files_of
-from openrknn.serve.rest import audio, extensions
+from openrknn.serve.rest import audio, extensions, llm_routes
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
 from openrknn.serve.rest.disconnect import unless_gone
@@ -77,6 +77,7 @@ class _Api:
             *extensions.routes(self._plane),
             Route("/metrics", self._prometheus),
             Route("/openapi.json", self._openapi),
+            *llm_routes.routes(self._plane),
             *audio.routes(self._plane),
             *(page.routes(self._plane) if self._settings.page else ()),
         ]

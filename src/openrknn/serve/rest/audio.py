@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from openrknn.serve.errors import BadRequestError, NotFoundError, ServeError
+from openrknn.serve.errors import BadRequestError, ServeError
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.body import SHARE, read_body
 from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.live import Live
 from openrknn.serve.rest.multipart import Part, parse_form
-from openrknn.serve.rest.openai import event, failed_event, model_words
+from openrknn.serve.rest.openai import event, failed_event
 from openrknn.serve.rest.speech import Speech
 from openrknn.serve.voice.operations import transcribe, transcribe_in_steps
 from openrknn.serve.voice.voice import Voice
@@ -34,11 +34,9 @@ _LANGUAGES = {
 
 
 def routes(plane: Plane) -> list[Route]:
-    """Everything under /v1."""
+    """Everything under /v1/audio."""
     mine, speech, live = _Audio(plane), Speech(plane), Live(plane)
     return [
-        Route("/v1/models", mine.models),
-        Route("/v1/models/{model:path}", mine.model),
         Route("/v1/audio/transcriptions", mine.transcriptions, methods=["POST"]),
         Route("/v1/audio/translations", mine.translations, methods=["POST"]),
         Route("/v1/audio/speech", speech.speech, methods=["POST"]),
@@ -51,17 +49,6 @@ def routes(plane: Plane) -> list[Route]:
 class _Audio:
     def __init__(self, plane: Plane) -> None:
         self._plane, self._limits = plane, plane.settings.limits
-
-    async def models(self, _: Request) -> Response:
-        rows = [model_words(one, self._plane.started) for one in self._plane.voices.all()]
-        return JSONResponse({"object": "list", "data": rows})
-
-    async def model(self, request: Request) -> Response:
-        name = request.path_params["model"]
-        for one in self._plane.voices.all():
-            if one.name == name:
-                return JSONResponse(model_words(one, self._plane.started))
-        raise NotFoundError(f"there is no voice {name[:80]!r}; /v1/models lists what there is")
 
     async def translations(self, request: Request) -> Response:
         """No family of voices translates yet; that is said before anybody waits for a wrong text."""

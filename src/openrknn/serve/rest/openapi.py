@@ -6,6 +6,7 @@ from typing import Any
 
 from openrknn.serve.datatypes import DATATYPES
 from openrknn.serve.plane.describe import version
+from openrknn.serve.rest.openapi_llm import llm_paths, llm_schemas
 from openrknn.serve.rest.openapi_triton import load_body, triton_paths, triton_schemas, unload_body
 from openrknn.serve.rest.openapi_voice import voice_paths, voice_schemas
 
@@ -21,10 +22,10 @@ def description(*, has_token: bool) -> _Words:
         "info": {
             "title": "openrknn serve",
             "version": version(),
-            "description": "The Open Inference Protocol v2 for .rknn models, pictures, and voices as OpenAI's.",
+            "description": "Open Inference Protocol v2 for .rknn models, pictures, and voices and text as OpenAI's.",
         },
-        "paths": {**_paths(), **triton_paths(), **voice_paths()},
-        "components": {"schemas": {**_SCHEMAS, **triton_schemas(), **voice_schemas()}},
+        "paths": {**_paths(), **triton_paths(), **voice_paths(), **llm_paths()},
+        "components": {"schemas": {**_SCHEMAS, **triton_schemas(), **voice_schemas(), **llm_schemas()}},
     }
     if has_token:
         words["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

@@ -26,7 +26,7 @@ def voice_paths() -> _Words:
              "text/vtt": {"schema": _TEXT}, "text/event-stream": {"schema": _TEXT}}  # fmt: skip
     sound = {kind: {"schema": _BYTES} for kind in (*FORMATS.values(), "text/event-stream")}
     return {
-        "/v1/models": {"get": _operation("The voices that are served", _json({"type": "object"}))},
+        "/v1/models": {"get": _operation("The language models and voices that are served", _json({"type": "object"}))},
         "/v1/models/{model}": {"parameters": [model], "get": _operation("One of them", _reference_of("Voice"))},
         "/v1/audio/transcriptions": {"post": _operation("The text of a recording", texts, recording)},
         "/v1/audio/translations": {

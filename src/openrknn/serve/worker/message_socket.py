@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import socket
 import struct
 import time
@@ -93,6 +94,11 @@ class MessageSocket:
             parts.append(part)
             missing -= len(part)
         return b"".join(parts), list(found)
+
+    def shut(self) -> None:
+        """End the connection: another thread that reads it is told so."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close this end."""
