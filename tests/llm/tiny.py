@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 
 from openrknn.llm.weights import Floats
@@ -41,6 +44,8 @@ def write_gguf(
     path: Path, weights: dict[str, Floats], *, kind: str = "F32", changes: dict[str, Any] | None = None
 ) -> Path:
     """A Llama; `kind` is the format of its matrices, `changes` are keys of metadata (None: leave out)."""
+    import gguf
+
     writer = gguf.GGUFWriter(str(path), "llama")
     said: dict[str, Any] = {
         "block_count": LAYERS, "context_length": 32, "embedding_length": WIDTH, "feed_forward_length": HIDDEN,
@@ -69,3 +74,28 @@ def write_gguf(
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def stored_weight(name: str, shape: tuple[int, ...]) -> Floats:
+    """Numbers that follow from the name: `RandomState` gives the same ones for ever."""
+    numbers = np.random.RandomState(zlib.crc32(name.encode())).standard_normal(shape) * 0.3
+    return (numbers + (0.5 if len(shape) == 1 else 0.0)).astype(np.float32)
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Floats]) -> Path:
+    header, at = {}, 0
+    for name, value in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [at, at + value.nbytes]}
+        at += value.nbytes
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(value.tobytes() for value in tensors.values()))
+    return path
+
+
+def write_folder(folder: Path, golden: Mapping[str, Any]) -> Path:
+    """The model of a golden (tools/make_llm_goldens.py), as transformers would save it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(golden["config"]))
+    weights = {name: stored_weight(name, tuple(shape)) for name, shape in golden["shapes"].items()}
+    write_safetensors(folder / "model.safetensors", weights)
+    return folder

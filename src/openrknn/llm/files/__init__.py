@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openrknn.errors import UnsupportedError
+from openrknn.llm.files.folder_model import open_folder
 from openrknn.llm.files.gguf import GgufFile
 from openrknn.llm.files.gguf_model import open_gguf
 from openrknn.llm.files.source import FileSource
@@ -25,5 +25,5 @@ def open_weights(path: str | os.PathLike[str], *, context: int | None = None) ->
     """
     found = Path(path)
     if found.is_dir():
-        raise UnsupportedError(f"{found} is a folder; GGUF files are read")
+        return open_folder(found, context)
     return open_gguf(GgufFile(found), context)

@@ -24,6 +24,10 @@ class Fields:
     def has(self, key: str) -> bool:
         return self._values.get(self._prefix + key) is not None
 
+    def is_null(self, key: str) -> bool:
+        """Whether the key is there and says that there is nothing."""
+        return self._prefix + key in self._values and self.raw(key) is None
+
     def raw(self, key: str) -> Any:
         return self._values.get(self._prefix + key)
 
