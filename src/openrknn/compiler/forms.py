@@ -133,11 +133,53 @@ class Estimate:
     least: float = 0.0
 
 
-Form = Activation | Binary | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax | Turn
+@dataclass(frozen=True, slots=True)
+class CachedAttention:
+    """Attention over a cache of keys and values that lie in memory as weights, and over rows that are new.
+
+    Pixels are (head, token): heads that share keys lie side by side. Channels of scores are the rows of the cache,
+    then the new ones (`fresh` channels: whole groups).
+    """
+
+    heads: int
+    kv_heads: int
+    size: int
+    """Numbers of a head."""
+    tokens: int
+    capacity: int
+    """Rows of the cache."""
+    fresh: int
+    offset: int
+    """Bytes from the start of the cache to the rows of this layer; heads follow one another."""
+
+    @property
+    def shared(self) -> int:
+        """Heads of queries that share one of keys and values."""
+        return self.heads // self.kv_heads
+
+    @property
+    def head_bytes(self) -> int:
+        """Of one head's rows in the cache."""
+        return self.capacity * self.size * 2
+
+
+@dataclass(frozen=True, slots=True)
+class SquareSum:
+    """(sum of x * x over channels + `addend`) / 2 ** `power`, of one pixel, summed in fp32."""
+
+    addend: float
+    power: int
+
+
+Form = (
+    Activation | Binary | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax | SquareSum
+    | Turn
+)  # fmt: skip
 FORMS = MappingProxyType({
-    "Activation": Activation, "Binary": Binary, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
+    "Activation": Activation, "Binary": Binary, "CachedScores": CachedAttention, "CachedValues": CachedAttention,
+    "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
     "InverseEstimate": Estimate, "Pool": Pool, "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate,
-    "Slice": Slice, "Softmax": Softmax, "Turn": Turn,
+    "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
 })  # fmt: skip
 """Operator of the intermediate form -> what a normalised one has."""
 

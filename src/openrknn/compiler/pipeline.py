@@ -250,6 +250,12 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
+def build_graph(graph: Graph, options: CompileOptions) -> _Built:
+    """A normalised graph of fp16, which nobody imported: a model of it alone."""
+    preprocess = Preprocess.of(graph, None, None, options.order)
+    return _Back(options, target_of(options.chip).fp16, preprocess, 1).build(graph, {}, options.cores, 1)
+
+
 class _Built(NamedTuple):
     model: Model
     lowering: Lowering

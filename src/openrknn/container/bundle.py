@@ -29,6 +29,7 @@ SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1
 _OTHERS = {
     "openrknn-decoder": "a decoder with a cache: open it with openrknn.Decoder, which runs it token by token",
+    "openrknn-language": "a language model: open it with openrknn.llm.npu.NpuEngine, or talk to it",
     _FORMAT: "a model in parts: open it with openrknn.Session",
 }
 _MANIFEST = "manifest.json"

@@ -61,28 +61,34 @@ def lower_product(low: Lowering, op: Op) -> None:
 def _straight(low: Lowering, op: Op, tensor: Tensor, tasks: list[Task]) -> Iterator[Place]:
     """Pixels are kernels: atoms in another order."""
     product = op.get(Product)
-    kernels, room, group = product.kernels, align(product.depth, HEAD_CHANNELS), low.target.fp16.group
-    numbers, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)
-    each = align(kernels * room * numbers.element_bytes, 64)
+    kernels, room = product.kernels, align(product.depth, HEAD_CHANNELS)
+    each = align(kernels * room * low.target.fp16.element_bytes, 64)
     made = scratch(low, f"{op.output}_kernels", product.count * each)
-    atoms = room // numbers.atom
-    whole = kernels // group
     for number in range(product.count):
         source, target = head_place(product, tensor, product.right, number, room), Place(made, number * each)
-        for at in range(0, atoms, _ATOMS):
-            count = min(_ATOMS, atoms - at)
-            lines = skip(source, at * tensor.pitch)
-            if whole:
-                place, blocks = skip(target, at * group), group // _RUN * whole
-                per = group // _RUN
-                tasks.append(_blocks(low, lines, tensor.pitch, _RUN, blocks, place, count, atoms * group, per))
-            left, done = kernels % group, whole * group
-            place = skip(target, done * atoms + at * left)
-            for run in (_RUN, left % _RUN) if left >= _RUN else (left,):
-                if run:
-                    tasks.append(_blocks(low, skip(lines, done), tensor.pitch, run, 1, place, count, 0, 1))
-                    place, done = skip(place, run * count), done + run
+        tasks += pixel_kernels(low, Cube(source, tensor.pitch), kernels, room, target)
         yield target
+
+
+def pixel_kernels(low: Lowering, source: Cube, kernels: int, room: int, target: Place) -> Iterator[Task]:
+    """So many pixels of `room` channels as kernels in memory."""
+    group, numbers = low.target.fp16.group, low.target.fp16
+    skip = partial(moved, atom_bytes=low.target.atom_bytes)
+    atoms = room // numbers.atom
+    whole = kernels // group
+    for at in range(0, atoms, _ATOMS):
+        count = min(_ATOMS, atoms - at)
+        lines = skip(source.place, at * source.pitch)
+        if whole:
+            place, blocks = skip(target, at * group), group // _RUN * whole
+            per = group // _RUN
+            yield _blocks(low, lines, source.pitch, _RUN, blocks, place, count, atoms * group, per)
+        left, done = kernels % group, whole * group
+        place = skip(target, done * atoms + at * left)
+        for run in (_RUN, left % _RUN) if left >= _RUN else (left,):
+            if run:
+                yield _blocks(low, skip(lines, done), source.pitch, run, 1, place, count, 0, 1)
+                place, done = skip(place, run * count), done + run
 
 
 def _blocks(
@@ -98,10 +104,11 @@ def _blocks(
 def _turned(low: Lowering, op: Op, tensor: Tensor, stored: int, tasks: list[Task]) -> Iterator[Place]:
     """Channels are kernels, of all heads in a row: runs of 8 pixels become atoms."""
     for window in range(op.get(Product).windows):
-        yield from _turned_window(low, op, Cube(tensor.at(0, window), tensor.pitch), stored, tasks)
+        yield from channel_kernels(low, op, Cube(tensor.at(0, window), tensor.pitch), stored, tasks)
 
 
-def _turned_window(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Place]:
+def channel_kernels(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Place]:
+    """Of one window: where the kernels of each head are, `stored` pixels deep; the tasks are added."""
     product = op.get(Product)
     heads, room, group = product.heads, align(product.kernels, HEAD_CHANNELS), low.target.fp16.group
     form, skip = low.target.fp16, partial(moved, atom_bytes=low.target.atom_bytes)

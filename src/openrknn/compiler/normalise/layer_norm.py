@@ -50,7 +50,7 @@ def _one(graph: Graph, op: Op, *, calibrated: bool) -> None:
         op.attributes["reason"] = f"its scale and bias do not have one number for each of {shape[-1]} channels"
         return
     channels, rows, columns = shape[-1], shape[1] if len(shape) == 4 else 1, shape[-2]
-    parts = _Parts(graph, op, (channels, rows, columns))
+    parts = NormParts(graph, op, (channels, rows, columns))
     flat = parts.moved("flat", (1, rows, columns, channels), op.inputs[0], turn=False)
     turned = parts.moved("turned", (1, channels, rows, columns), op.inputs[0], turn=True)
     parts.steps += [
@@ -71,7 +71,7 @@ def _one(graph: Graph, op: Op, *, calibrated: bool) -> None:
     replace_op(graph, op, *parts.steps)
 
 
-class _Parts:
+class NormParts:
     """The operators of one normalisation."""
 
     def __init__(self, graph: Graph, op: Op, cube: tuple[int, int, int]) -> None:

@@ -1,0 +1,219 @@
+"""Attention over a cache that lies in memory as weights: a language model's step without a copy of its past.
+
+    CachedScores  queries and keys [1, (H + G) * d, 1, T], cache, mask, rotation  ->  [1, C + F, 1, H * T], new keys
+    CachedValues  their softmax, cache, new values [1, G * d, 1, T]               ->  [1, H * d, 1, T]
+
+H heads share G heads of keys and values of d numbers each. A projection writes its channels so that atoms of a head are
+H + G atoms apart: then the same memory is a map of d channels with (head, token) as pixels, and heads that share keys
+are rows of one product. Keys of the cache are kernels over d channels, values are kernels over C channels; the CPU
+writes a new row to its place behind the step. What hides empty rows is the bias of the product.
+
+One token: the rotation comes as a matrix of d x d weights, its own key is a kernel as it lies, its own value is
+multiplied channel by channel. Several tokens: cosines and sines come as maps, new rows become weights here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from openrknn.compiler.errors import UnsupportedOperatorError
+from openrknn.compiler.forms import CachedAttention, Product, SquareSum
+from openrknn.compiler.ir import Op
+from openrknn.compiler.lower.context import Lowering
+from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
+from openrknn.compiler.lower.product import channel_kernels, pixel_kernels
+from openrknn.compiler.program import Place, Step, Task
+from openrknn.compiler.recipes.convolution import Residual
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
+from openrknn.compiler.recipes.finish import Finish, fp16_bits
+from openrknn.compiler.recipes.stages import Stages, added, fp16_number, fp32_number, scaled
+from openrknn.container.parts import DataType
+from openrknn.isa.enums import EwAlgorithm, EwOperation
+from openrknn.layout.weights import pack_weights
+
+_LOWEST = -65504.0
+_HIDDEN = -30000.0
+
+
+def lower_square_sum(low: Lowering, op: Op) -> None:
+    """A pixel is a kernel as it lies: one product of it with itself, in the array's fp32."""
+    source, target, form = low.tensor(op.inputs[0]), low.tensor(op.output), op.get(SquareSum)
+    channels, *sides = source.cube
+    if channels % 32 or sides != [1, 1]:
+        raise UnsupportedOperatorError(f"{op.name!r}: {source.cube} is not one pixel of whole groups of channels")
+    scaling = scaled(fp16_number(2.0**-form.power))
+    stages = Stages(bias=added(fp32_number(form.addend), scaling, is_float=True))
+    atom = low.target.atom_bytes
+    line, made = Line(source.at(), 1, channels, atom), Line(target.at(), 1, 1, atom)
+    step = low.step(op, "exNorm")
+    step.macs = channels
+    low.add(step, pointwise_task(low.target, line, made, 1, source.at(), stages=stages))
+
+
+def lower_scores(low: Lowering, op: Op) -> None:
+    """Rotation, then a product with the cache and one with the new keys for each head of keys."""
+    form, (projected, cache, mask, *rotation) = op.get(CachedAttention), op.inputs
+    scores, atom = low.tensor(op.outputs[0]), low.target.atom_bytes
+    step = low.step(op, "exMatMul")
+    step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
+    rotate = _rotated_one if form.tokens == 1 else _rotated
+    queries, keys = rotate(low, op, step, projected, rotation)
+    pixels, rows = form.shared * form.tokens, form.capacity
+    for head in range(form.kv_heads):
+        source = queries.at(head * pixels)
+        past = Line(scores.pixel(0, head * pixels), scores.pitch, rows, atom)
+        weights = Place(cache, form.offset + head * form.head_bytes)
+        for first, count in line_pixels(low.target, form.size, pixels):
+            low.add(step, pointwise_task(
+                low.target, source.at(first), past.at(first), count, weights, bias=Place(mask, 0)
+            ))  # fmt: skip
+        _new_scores(low, op, step, source, keys, head)
+
+
+def _rotated_one(
+    low: Lowering, op: Op, step: Step, projected: str, rotation: Sequence[str]
+) -> tuple[Line, Line]:
+    """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
+    form, atom = op.get(CachedAttention), low.target.atom_bytes
+    both = form.heads + form.kv_heads
+    source = Line(low.tensor(projected).at(), both, form.size, atom)
+    made = scratch(low, f"{op.output}_queries", form.size * form.heads * 2)
+    queries = Line(Place(made), form.heads, form.size, atom)
+    keys = Line(low.tensor(op.outputs[1]).at(), 1, form.size, atom)
+    weights = Place(rotation[0])
+    low.add(step, pointwise_task(low.target, source, queries, form.heads, weights))
+    for head in range(form.kv_heads):
+        target = keys.at(head * form.size * 2 // atom)
+        low.add(step, pointwise_task(low.target, source.at(form.heads + head), target, 1, weights))
+    return queries, keys
+
+
+def _rotated(low: Lowering, op: Op, step: Step, projected: str, rotation: Sequence[str]) -> tuple[Line, Line]:
+    """x * cos + turned(x) * sin, of all heads and tokens."""
+    form, atom, target = op.get(CachedAttention), low.target.atom_bytes, low.target
+    heads, both = form.heads * form.tokens, (form.heads + form.kv_heads) * form.tokens
+    source = Line(low.tensor(projected).at(), both, form.size, atom)
+    size = form.size * both * 2
+    turned, queries = (
+        Line(Place(scratch(low, f"{op.output}_{name}", size)), both, form.size, atom) for name in ("turned", "queries")
+    )
+    cosines, sines = (Line(low.tensor(name).at(), low.tensor(name).pitch, form.size, atom) for name in rotation)
+    matrix = _matrix(low, f"{op.name}_turn", turning(form.size))
+    for first, count in line_pixels(target, form.size, both):
+        low.add(step, pointwise_task(target, source.at(first), turned.at(first), count, matrix))
+    low.add(step, _two(low, turned, sines, turned, both, EwOperation.MUL))
+    low.add(step, _two(low, source, cosines, queries, both, EwOperation.MUL))
+    keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
+    low.add(step, _two(low, queries, turned, queries, heads, EwAlgorithm.ADD))
+    low.add(step, _two(low, queries.at(heads), turned.at(heads), keys, both - heads, EwAlgorithm.ADD))
+    return queries, keys
+
+
+def turning(size: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The matrix that makes (-b, a) of halves (a, b)."""
+    half = size // 2
+    made = np.zeros((size, size))
+    made[np.arange(half), np.arange(half) + half] = -1
+    made[np.arange(half) + half, np.arange(half)] = 1
+    return made
+
+
+def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, head: int) -> None:
+    """Of the rows that this step adds: each token sees itself and those before it."""
+    form, atom, scores = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.outputs[0])
+    pixels = form.shared * form.tokens
+    place = scores.pixel(form.capacity, head * pixels)
+    if form.tokens == 1:  # lanes behind the only kernel must not win
+        weights = moved(keys.place, head * form.size * 2 // atom, atom)
+        target = Line(place, scores.pitch, 1, atom)
+        low.add(step, pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_LOWEST)))
+        return
+    made = Place(scratch(low, f"{op.output}_kernels{head}", form.fresh * form.size * 2))
+    source = keys.at(head * form.tokens)
+    for task in pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, made):
+        low.add(step, task)
+    hidden = low.tensor(_causal(low, form))
+    target = Line(place, scores.pitch, form.tokens, atom)
+    for first, count in line_pixels(low.target, form.size, pixels):
+        addend = Residual(hidden.pixel(0, first), hidden.pitch)
+        low.add(step, pointwise_task(
+            low.target, queries.at(first), target.at(first), count, made, addend=addend
+        ))  # fmt: skip
+
+
+def _causal(low: Lowering, form: CachedAttention) -> str:
+    """[T, shared * T]: what is added to the score of a new row (channel) for a token (pixel)."""
+    name = f"causal_{form.tokens}x{form.shared}"
+    rows, columns = np.arange(form.tokens)[:, None], np.tile(np.arange(form.tokens), form.shared)[None]
+    low.graph.constants.setdefault(name, np.where(rows > columns, _HIDDEN, 0.0).astype(np.float32))
+    return low.feature_constant(name, (form.tokens, 1, form.shared * form.tokens), None)
+
+
+def lower_values(low: Lowering, op: Op) -> None:
+    """A product with the values of the cache for each head of them, on top of what new rows give."""
+    form, (shares, cache, values) = op.get(CachedAttention), op.inputs
+    weights, target, atom = low.tensor(shares), low.tensor(op.output), low.target.atom_bytes
+    step = low.step(op, "exMatMul")
+    step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
+    pixels, every = form.shared * form.tokens, form.heads * form.tokens
+    made = scratch(low, f"{op.output}_new", form.size * every * 2)
+    new, result = (Line(place, every, form.size, atom) for place in (Place(made), target.at()))
+    news = _new_values(low, op, step, low.tensor(values).at(), low.tensor(values).pitch, new)
+    for head in range(form.kv_heads):
+        first_pixel = head * pixels
+        if news is not None:
+            fresh = Line(weights.pixel(form.capacity, first_pixel), weights.pitch, form.tokens, atom)
+            for first, count in line_pixels(low.target, form.tokens, pixels):
+                line = new.at(first_pixel + first)
+                low.add(step, pointwise_task(low.target, fresh.at(first), line, count, news[head]))
+        past = Line(weights.pixel(0, first_pixel), weights.pitch, form.capacity, atom)
+        kernels = Place(cache, form.offset + head * form.head_bytes)
+        for first, count in line_pixels(low.target, form.capacity, pixels):
+            at = first_pixel + first
+            addend = Residual(new.at(at).place, new.pitch)
+            low.add(step, pointwise_task(low.target, past.at(first), result.at(at), count, kernels, addend=addend))
+
+
+def _new_values(low: Lowering, op: Op, step: Step, place: Place, pitch: int, new: Line) -> list[Place] | None:
+    """One token: its share times its value, written to `new`. Several: where their values are as kernels."""
+    form, atom, shares = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.inputs[0])
+    if form.tokens > 1:
+        heads = Product(
+            form.kv_heads, 1, form.tokens, form.size, form.shared * form.tokens, "channels", "channels", True,
+            "channels", 1.0,
+        )  # fmt: skip
+        fake = Op("Product", op.name, op.inputs, op.outputs, form=heads)
+        return list(channel_kernels(low, fake, Cube(place, pitch), form.tokens, step.tasks))
+    first = np.zeros((form.size, form.fresh))
+    first[:, 0] = 1
+    source = Line(shares.pixel(form.capacity, 0), shares.pitch, form.fresh, atom)
+    low.add(step, pointwise_task(low.target, source, new, form.heads, _matrix(low, f"{op.name}_spread", first)))
+    for head in range(form.kv_heads):
+        value = Cube(moved(place, head * form.size * 2 // atom, atom), 1)
+        line = new.at(head * form.shared)
+        finish = Finish(1.0, None, flying=True)
+        finish.operand(EwOperation.MUL, None, relu=False)
+        cube = Cube(line.place, line.pitch)
+        made = elementwise_task(
+            low.target.fp16, (form.size, 1, form.shared), cube, cube, finish.stages, value, per_channel=True
+        )
+        low.add(step, Task(made))
+    return None
+
+
+def _two(low: Lowering, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation) -> Task:
+    finish = Finish(1.0, None, flying=True)
+    finish.operand(method, None, relu=False)
+    return Task(elementwise_task(
+        low.target.fp16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
+        finish.stages, Cube(right.place, right.pitch),
+    ))  # fmt: skip
+
+
+def _matrix(low: Lowering, name: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Place:
+    outputs, inputs = matrix.shape
+    tiles = low.target.weights((outputs, inputs, 1, 1), low.target.fp16.element_bytes)
+    stored = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
+    return Place(low.data(name, stored.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))

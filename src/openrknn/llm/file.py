@@ -1,0 +1,137 @@
+"""A compiled language model: one zip with the `.rknn` of its steps, rows of the embedding, and a manifest.
+
+manifest.json       the configuration, what the graphs are for, how the cache lies in memory
+step.rknn           graphs of one and of several tokens, which share their weights
+embedding.bin       rows of half floats, scaled as the first layer takes them
+assets/...          what generation needs besides: the tokenizer, a chat template
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.container.bundle import format_in, read_zip, write_zip
+from openrknn.container.dataclass_json import from_plain
+from openrknn.errors import BadTextError, FormatError
+from openrknn.llm.config import LanguageConfig, Rope
+
+FORMAT, _VERSION = "openrknn-language", 1
+STEP, EMBEDDING, ASSETS = "step.rknn", "embedding.bin", "assets/"
+_MOST = 1 << 31
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class StepEntry:
+    """One graph of the step."""
+
+    tokens: int
+    logits: bool
+    """Whether it computes logits, of its only token."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayout:
+    """How rows lie in the cache: [layers, 2, heads, groups, blocks, kernels of a group, channels of a block].
+
+    Keys are kernels over the numbers of a head, values are kernels over rows.
+    """
+
+    kernels: int
+    key_channels: int
+    value_channels: int
+
+
+@dataclass(frozen=True)
+class LanguageFile:
+    """What `NpuEngine` runs."""
+
+    target: str
+    capacity: int
+    graphs: tuple[StepEntry, ...]
+    layout: CacheLayout
+    made_by: str = ""
+    config: LanguageConfig = field(kw_only=True)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    path: str | None = None
+
+    @property
+    def step(self) -> bytes:
+        return self.files[STEP]
+
+    @property
+    def embedding(self) -> npt.NDArray[np.float16]:
+        """[vocabulary, width]."""
+        return np.frombuffer(self.files[EMBEDDING], np.float16).reshape(self.config.vocabulary, self.config.width)
+
+    @property
+    def assets(self) -> dict[str, bytes]:
+        """By name."""
+        return {name[len(ASSETS) :]: data for name, data in self.files.items() if name.startswith(ASSETS)}
+
+
+def is_language(source: object) -> bool:
+    """Whether a path or bytes hold such a file."""
+    return format_in(source) == FORMAT
+
+
+def write_language(file: LanguageFile) -> bytes:
+    """The file. The same model gives the same bytes; nothing is packed, so that it opens quickly."""
+    manifest: dict[str, Any] = {"format": FORMAT, "version": _VERSION}
+    manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by")})
+    manifest.update(
+        graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config)
+    )
+    return write_zip(manifest, file.files, packed=False)
+
+
+def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:
+    """Read and check: sizes, names, that the table is as long as it says."""
+    manifest, files, path = read_zip(source, FORMAT, _VERSION, "a language model")
+    name = path or "the language model"
+    try:
+        config = _config(manifest["config"])
+        file = from_plain(LanguageFile, manifest, ("made_by",), config=config, files=files, path=path)
+    except _WRONG as error:
+        raise BadTextError(f"the manifest of {name} is not one of a language model: {error!r}") from None
+    _check(file, name)
+    return file
+
+
+def _config(data: Mapping[str, Any]) -> LanguageConfig:
+    """Numbers, texts and truths as they are; whatever has another type is refused."""
+    given = {one.name: data[one.name] for one in fields(LanguageConfig) if one.name in data}
+    rope = given.pop("rope", None)
+    if rope is not None:
+        known = {one.name: rope[one.name] for one in fields(Rope) if one.name in rope}
+        known["divisors"] = tuple(float(one) for one in known.get("divisors", ()))
+        given["rope"] = Rope(**known)
+    given["window_layers"] = tuple(bool(one) for one in given.get("window_layers", ()))
+    config = LanguageConfig(**given)
+    for name in ("vocabulary", "width", "layers", "heads", "kv_heads", "head_size", "hidden", "context"):
+        value = getattr(config, name)
+        if not isinstance(value, int) or not 0 < value < _MOST:
+            raise ValueError(f"{name} is {value!r}")
+    return config
+
+
+def _check(file: LanguageFile, name: str) -> None:
+    if STEP not in file.files or EMBEDDING not in file.files:
+        raise FormatError(f"{name} has no {STEP}, or no {EMBEDDING}")
+    if not 0 < file.capacity < _MOST or not all(0 < one.tokens < _MOST for one in file.graphs):
+        raise FormatError(f"{name} has a capacity of {file.capacity}, and graphs of {[g.tokens for g in file.graphs]}")
+    if not any(one.tokens == 1 and one.logits for one in file.graphs):
+        raise FormatError(f"{name} has no graph for one token")
+    wanted = 2 * file.config.vocabulary * file.config.width
+    if len(file.files[EMBEDDING]) != wanted:
+        raise FormatError(f"{EMBEDDING} in {name} has {len(file.files[EMBEDDING])} bytes, not {wanted}")
+    size, layout = file.config.head_size, file.layout
+    whole = (file.capacity, layout.kernels), (size, layout.key_channels), (size, layout.kernels)
+    if any(part <= 0 or many % part for many, part in (*whole, (file.capacity, layout.value_channels))):
+        raise FormatError(f"{name}: {layout} does not fit heads of {size} and {file.capacity} rows")

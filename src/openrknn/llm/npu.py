@@ -1,0 +1,334 @@
+"""`NpuEngine`: a compiled language model on the NPU, or on the software NPU. One job per step.
+
+The CPU looks up a row of the embedding, writes the rotation of the position, starts the job, and copies new keys and
+values to their rows of the cache, which stays in the memory of the device. One sequence at a time lies there; others
+keep their rows here until they are used again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.device import Device
+from openrknn.errors import FormatError, UnsupportedError
+from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.engine import Cache
+from openrknn.llm.file import LanguageFile, read_language
+from openrknn.llm.graph import cache_numbers
+from openrknn.llm.weights import Floats
+from openrknn.runtime.binding import Binding
+from openrknn.runtime.errors import CacheFullError, ClosedError
+from openrknn.runtime.program.program import Program
+from openrknn.runtime.session import Session
+
+Half = npt.NDArray[np.float16]
+_ATOM = 8
+_HIDDEN = -30000.0
+_WORTH = 4
+"""Tokens from which on a graph of many is faster than one after the other."""
+
+
+class NpuCache:
+    """Keys and values of one sequence: [layers, 2, kv_heads, tokens, size] where it is not on the device."""
+
+    def __init__(self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None) -> None:
+        self._engine: NpuEngine | None = engine
+        self._tokens = list(tokens)
+        self._rows = rows
+        """None: on the device, or empty."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(self._tokens)
+
+    def truncate(self, length: int) -> None:
+        """Forget what is behind `length` tokens; nothing is copied."""
+        if not 0 <= length <= len(self._tokens):
+            raise ValueError(f"{length} tokens of {len(self._tokens)} cannot be kept")
+        del self._tokens[length:]
+        if self._rows is not None:
+            self._rows = self._rows[:, :, :, :length]
+
+    def copy(self) -> NpuCache:
+        engine = self._engine
+        if engine is None:
+            raise ClosedError("this cache is closed; ask the engine for another one")
+        return NpuCache(engine, self._tokens, engine.rows_of(self) if self._tokens else None)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.forget(self)
+        self._engine, self._rows = None, None
+        self._tokens.clear()
+
+
+class NpuEngine:
+    """A compiled file, ready to run; `Engine` says what it does. One thread at a time.
+
+        with NpuEngine("model.rknnz", "auto") as engine:
+            cache = engine.new_cache()
+            logits = engine.forward(cache, [1, 2, 3])
+    """
+
+    def __init__(self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto") -> None:
+        self.file = model if isinstance(model, LanguageFile) else read_language(model)
+        self._config = config = self.file.config
+        self._embedding = self.file.embedding
+        self._session = Session(self.file.step, device)
+        self._active: NpuCache | None = None
+        self._shown = 0
+        """Rows that the mask shows."""
+        try:
+            self._graphs = self._open()
+        except BaseException:
+            self._session.close()
+            raise
+        one, layout, capacity = self._graphs[1], self.file.layout, self.file.capacity
+        memory = one.inputs["cache"].reshape(config.layers, 2, -1)
+        heads, size = config.kv_heads, config.head_size
+        self._keys = memory[:, 0].reshape(
+            config.layers, heads, capacity // layout.kernels, size // layout.key_channels, layout.kernels,
+            layout.key_channels,
+        )  # fmt: skip
+        self._values = memory[:, 1].reshape(
+            config.layers, heads, size // layout.kernels, capacity // layout.value_channels, layout.kernels,
+            layout.value_channels,
+        )  # fmt: skip
+        memory[...] = 0
+        self._mask = one.inputs["mask"].reshape(-1).view(np.float32)
+        self._mask[:] = _HIDDEN
+        self._frequencies = frequencies(config)
+        self._turn = one.inputs["turn"].reshape(-1)
+        self._turn[:] = 0
+        self._places = turn_places(size, layout.kernels, layout.key_channels)
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> LanguageConfig:
+        return self._config
+
+    @property
+    def capacity(self) -> int:
+        return self.file.capacity
+
+    @property
+    def session(self) -> Session:
+        """The steps as a model, to look at or to profile."""
+        return self._session
+
+    def new_cache(self) -> NpuCache:
+        return NpuCache(self)
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def forward(self, cache: Cache, tokens: Sequence[int], *, all_logits: bool = False) -> Floats:
+        """Append tokens; the logits after the last one, or after each."""
+        mine, given = self._mine(cache), [int(token) for token in tokens]
+        if not given:
+            raise ValueError("forward was given no token")
+        wrong = next((one for one in given if not 0 <= one < self._config.vocabulary), None)
+        if wrong is not None:
+            raise ValueError(f"token {wrong} was given; there are {self._config.vocabulary}, from 0 on")
+        if len(mine.tokens) + len(given) > self.capacity:
+            raise CacheFullError(
+                f"{len(mine.tokens)} and {len(given)} tokens do not fit into a cache of {self.capacity}; compile with "
+                "a larger capacity, or shorten the text"
+            )
+        self._activate(mine)
+        found = []
+        at = 0
+        while at < len(given):
+            left = len(given) - at - 1
+            size = 1 if all_logits or left < _WORTH else self._chunk(left)
+            count = min(size, left) if size > 1 else 1
+            logits = self._step(mine, given[at : at + count], size)
+            at += count
+            if logits is not None and (all_logits or at == len(given)):
+                found.append(logits)
+        return np.stack(found)
+
+    def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
+        """One token for each sequence, one after the other: a step is bound by its weights, so nothing is shared."""
+        if len(caches) != len(tokens):
+            raise ValueError(f"{len(tokens)} tokens were given for {len(caches)} sequences")
+        return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
+
+    def _chunk(self, left: int) -> int:
+        """The smallest graph that takes all of them, or the largest."""
+        sizes = sorted(size for size in self._graphs if size > 1)
+        return next((size for size in sizes if size >= left), sizes[-1] if sizes else 1)
+
+    def _step(self, cache: NpuCache, tokens: list[int], size: int) -> Floats | None:
+        position, count, bound = len(cache.tokens), len(tokens), self._graphs[size]
+        rows = self._embedding[tokens]
+        angles = (position + np.arange(size, dtype=np.float64))[:, None] * self._frequencies
+        scale = self._config.rope.scale if self._config.rope is not None else 1.0
+        cosines, sines = np.cos(angles) * scale, np.sin(angles) * scale
+        x = bound.inputs["x"]
+        if size == 1:
+            x.reshape(-1)[:] = rows[0]
+            self._turn[self._places] = np.concatenate([cosines[0], cosines[0], -sines[0], sines[0]])
+        else:
+            filled = x.reshape(-1, size, _ATOM)
+            filled[:, :count] = rows.reshape(count, -1, _ATOM).transpose(1, 0, 2)
+            filled[:, count:] = 0
+            for name, half in (("cos", cosines), ("sin", sines)):
+                parts = np.concatenate([half, half], axis=1).reshape(size, -1, _ATOM).transpose(1, 0, 2)
+                bound.inputs[name].reshape(len(parts), -1, size, _ATOM)[...] = parts[:, None]
+        self._show(position)
+        bound.run()
+        self._store(bound, size, position, count)
+        cache._tokens += tokens  # noqa: SLF001 (caches belong to their engine)
+        return self._logits(bound) if "logits" in bound.outputs else None
+
+    def _logits(self, bound: Binding) -> Floats:
+        config = self._config
+        logits: Floats = bound.outputs["logits"].reshape(-1)[: config.vocabulary].astype(np.float32)
+        if config.logit_scale != 1.0:
+            logits *= np.float32(config.logit_scale)
+        if config.logit_softcap is not None:
+            logits = np.float32(config.logit_softcap) * np.tanh(logits / np.float32(config.logit_softcap))
+        return logits
+
+    def _show(self, length: int) -> None:
+        """Rows before `length` are seen."""
+        if length < self._shown:
+            self._mask[length : self._shown] = _HIDDEN
+        else:
+            self._mask[self._shown : length] = 0
+        self._shown = length
+
+    def _store(self, bound: Binding, size: int, position: int, count: int) -> None:
+        """New rows of all layers to their places."""
+        config = self._config
+        heads, layers = config.kv_heads, config.layers
+        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, _ATOM)[:, :, :, :count]
+        if size == 1:
+            keys = fresh[:, 0].reshape(layers, heads, 1, -1)
+        else:  # numbers of a head lie `heads` atoms apart
+            keys = fresh[:, 0].reshape(layers, -1, heads, count, _ATOM).transpose(0, 2, 3, 1, 4)
+        values = fresh[:, 1].reshape(layers, heads, -1, count, _ATOM).transpose(0, 1, 3, 2, 4)
+        self._write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
+
+    def _write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
+        """[layers, heads, rows, size] from a position on."""
+        layout = self.file.layout
+        rows = position + np.arange(keys.shape[2])
+        shape = keys.shape[:3]
+        group, lane = np.divmod(rows, layout.kernels)
+        self._keys[:, :, group, :, lane] = np.moveaxis(keys.reshape(*shape, -1, layout.key_channels), 2, 0)
+        block, lane = np.divmod(rows, layout.value_channels)
+        self._values[:, :, :, block, :, lane] = np.moveaxis(values.reshape(*shape, -1, layout.kernels), 2, 0)
+
+    # -- caches ----------------------------------------------------------------------------------------------------
+
+    def rows_of(self, cache: NpuCache) -> Half:
+        """A copy of a sequence's keys and values: [layers, 2, heads, tokens, size]."""
+        count = len(cache.tokens)
+        if cache is not self._active:
+            rows = cache._rows  # noqa: SLF001
+            return rows[:, :, :, :count].copy() if rows is not None else self._empty(count)
+        layout, at = self.file.layout, np.arange(count)
+        made = self._empty(count)
+        group, lane = np.divmod(at, layout.kernels)
+        made[:, 0] = np.moveaxis(self._keys[:, :, group, :, lane], 0, 2).reshape(made[:, 0].shape)
+        block, lane = np.divmod(at, layout.value_channels)
+        made[:, 1] = np.moveaxis(self._values[:, :, :, block, :, lane], 0, 2).reshape(made[:, 1].shape)
+        return made
+
+    def forget(self, cache: NpuCache) -> None:
+        """It is closed."""
+        if cache is self._active:
+            self._active = None
+
+    def _empty(self, count: int) -> Half:
+        config = self._config
+        return np.empty((config.layers, 2, config.kv_heads, count, config.head_size), np.float16)
+
+    def _mine(self, cache: Cache) -> NpuCache:
+        if not isinstance(cache, NpuCache) or cache._engine is not self:  # noqa: SLF001
+            raise ValueError("this cache belongs to another engine, or is closed; make one with new_cache")
+        return cache
+
+    def _activate(self, cache: NpuCache) -> None:
+        """Its rows to the device; those of the sequence that was there are kept."""
+        if cache is self._active:
+            return
+        before = self._active
+        if before is not None:
+            before._rows = self.rows_of(before)  # noqa: SLF001
+        rows = cache._rows  # noqa: SLF001
+        if rows is not None:
+            self._write(rows[:, 0], rows[:, 1], 0)
+        self._active, cache._rows = cache, None  # noqa: SLF001
+
+    # -- opening and closing ---------------------------------------------------------------------------------------
+
+    def _open(self) -> dict[int, Binding]:
+        """A binding for each graph; cache and mask are the same memory in all of them."""
+        file, name = self.file, self.file.path or "the language model"
+        if len(self._session.model.graphs) != len(file.graphs):
+            raise FormatError(f"{name} has {len(self._session.model.graphs)} graphs, and says {len(file.graphs)}")
+        order = sorted(range(len(file.graphs)), key=lambda number: file.graphs[number].tokens)
+        found: dict[int, Binding] = {}
+        for number in order:
+            tokens = file.graphs[number].tokens
+            shared: dict[str, object] = {}
+            if found:
+                program = found[1].program
+                if not isinstance(program, Program):
+                    raise UnsupportedError(f"{self._session.device.name} runs no graphs that share a cache")
+                shared = {one: program.buffer_of(one) for one in ("cache", "mask")}
+            found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
+            _check_ports(file, tokens, found[tokens], name)
+        return found
+
+    def close(self) -> None:
+        """Give everything back. Closing twice is allowed."""
+        self._active = None
+        self._session.close()
+
+    def __enter__(self) -> NpuEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def frequencies(config: LanguageConfig) -> npt.NDArray[np.float64]:
+    """Of each pair of numbers, in radians per position."""
+    rope: Rope | None = config.rope
+    if rope is None:
+        return np.zeros(config.head_size // 2)
+    found = rope.base ** (-np.arange(0, rope.size, 2, dtype=np.float64) / rope.size)
+    return found / np.asarray(rope.divisors, np.float64) if rope.divisors else found
+
+
+def turn_places(size: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:
+    """Where cosines (of both halves) and sines (of both halves) lie in the weights of a rotation."""
+    half = np.arange(size // 2)
+    made, read = np.r_[half, half + size // 2, half, half + size // 2], np.r_[half, half + size // 2,
+                                                                              half + size // 2, half]  # fmt: skip
+    tile = made // kernels * (size // channels) + read // channels
+    return (tile * kernels + made % kernels) * channels + read % channels
+
+
+def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> None:
+    """The manifest and the model have to agree: a file is not to be trusted."""
+    config, both = file.config, (file.config.heads + file.config.kv_heads) * file.config.head_size * tokens
+    inputs = {"x": config.width * tokens, "cache": cache_numbers(config, file.capacity), "mask": 2 * file.capacity}
+    inputs |= {"turn": config.head_size**2} if tokens == 1 else {"cos": both, "sin": both}
+    outputs = {"fresh": 2 * config.layers * config.kv_heads * config.head_size * tokens}
+    outputs |= {"logits": config.vocabulary} if tokens == 1 else {}
+    for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):
+        found = {one: (there[one].size, there[one].dtype) for one in there}
+        if wanted.keys() != found.keys() or any(
+            found[one][1] != np.float16 or not numbers <= found[one][0] < numbers + 32 for one, numbers in wanted.items()
+        ):
+            raise FormatError(f"{name}: the graph of {tokens} token(s) takes and gives {found}, not {wanted}")
