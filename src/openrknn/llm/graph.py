@@ -4,7 +4,7 @@
     cache    [1, numbers]                           keys and values of all layers, as the NPU takes weights
     mask     [1, 2 * capacity]                      fp32 in pairs of fp16: 0 for a row that is filled
     turn     [1, size * size]                       one token: the rotation of its position, as weights
-    cos, sin [1, size, 1, (heads + kv_heads) * T]   several tokens
+             [1, 2 * size, 1, (heads + kv_heads) * T]   several: cosines, then sines
     fresh    [1, layers * 2 * kv_heads * size, 1, T]    new keys and values
     logits   [1, vocabulary, 1, 1]                  of one token only
 
@@ -89,11 +89,7 @@ class StepGraph:
         self._input("cache", (1, numbers))
         self._input("mask", (1, 2 * self.capacity))
         size, both = config.head_size, config.heads + config.kv_heads
-        if self.tokens == 1:
-            self._input("turn", (1, size * size))
-        else:
-            for name in ("cos", "sin"):
-                self._input(name, (1, size, 1, both * self.tokens))
+        self._input("turn", (1, size * size) if self.tokens == 1 else (1, 2 * size, 1, both * self.tokens))
         for layer in range(config.layers):
             now = self._layer(layer, now)
         self._concat("fresh", self._fresh)
@@ -129,8 +125,7 @@ class StepGraph:
         form = CachedAttention(heads, groups, size, self.tokens, self.capacity, fresh, 2 * layer * each)
         keys = self._value(f"{name}.keys", (1, groups * size, 1, self.tokens))
         scores = self._value(f"{name}.scores", (1, self.capacity + fresh, 1, heads * self.tokens))
-        rotation = ["turn"] if self.tokens == 1 else ["cos", "sin"]
-        self._op("CachedScores", f"{name}.scores", [both, "cache", "mask", *rotation], [scores, keys], form)
+        self._op("CachedScores", f"{name}.scores", [both, "cache", "mask", "turn"], [scores, keys], form)
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
         self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1))
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))

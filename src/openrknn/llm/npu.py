@@ -178,9 +178,9 @@ class NpuEngine:
             filled = x.reshape(-1, size, _ATOM)
             filled[:, :count] = rows.reshape(count, -1, _ATOM).transpose(1, 0, 2)
             filled[:, count:] = 0
-            for name, half in (("cos", cosines), ("sin", sines)):
-                parts = np.concatenate([half, half], axis=1).reshape(size, -1, _ATOM).transpose(1, 0, 2)
-                bound.inputs[name].reshape(len(parts), -1, size, _ATOM)[...] = parts[:, None]
+            angled = np.concatenate([cosines, cosines, sines, sines], axis=1).reshape(size, -1, _ATOM)
+            turn = bound.inputs["turn"]
+            turn.reshape(angled.shape[1], -1, size, _ATOM)[...] = angled.transpose(1, 0, 2)[:, None]
         self._show(position)
         bound.run()
         self._store(bound, size, position, count)
@@ -323,7 +323,7 @@ def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> 
     """The manifest and the model have to agree: a file is not to be trusted."""
     config, both = file.config, (file.config.heads + file.config.kv_heads) * file.config.head_size * tokens
     inputs = {"x": config.width * tokens, "cache": cache_numbers(config, file.capacity), "mask": 2 * file.capacity}
-    inputs |= {"turn": config.head_size**2} if tokens == 1 else {"cos": both, "sin": both}
+    inputs |= {"turn": config.head_size**2 if tokens == 1 else 2 * both}
     outputs = {"fresh": 2 * config.layers * config.kv_heads * config.head_size * tokens}
     outputs |= {"logits": config.vocabulary} if tokens == 1 else {}
     for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):

@@ -14,8 +14,6 @@ multiplied channel by channel. Several tokens: cosines and sines come as maps, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
@@ -54,7 +52,7 @@ def lower_square_sum(low: Lowering, op: Op) -> None:
 
 def lower_scores(low: Lowering, op: Op) -> None:
     """Rotation, then a product with the cache and one with the new keys for each head of keys."""
-    form, (projected, cache, mask, *rotation) = op.get(CachedAttention), op.inputs
+    form, (projected, cache, mask, rotation) = op.get(CachedAttention), op.inputs
     scores, atom = low.tensor(op.outputs[0]), low.target.atom_bytes
     step = low.step(op, "exMatMul")
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
@@ -73,7 +71,7 @@ def lower_scores(low: Lowering, op: Op) -> None:
 
 
 def _rotated_one(
-    low: Lowering, op: Op, step: Step, projected: str, rotation: Sequence[str]
+    low: Lowering, op: Op, step: Step, projected: str, rotation: str
 ) -> tuple[Line, Line]:
     """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
     form, atom = op.get(CachedAttention), low.target.atom_bytes
@@ -82,7 +80,7 @@ def _rotated_one(
     made = scratch(low, f"{op.output}_queries", form.size * form.heads * 2)
     queries = Line(Place(made), form.heads, form.size, atom)
     keys = Line(low.tensor(op.outputs[1]).at(), 1, form.size, atom)
-    weights = Place(rotation[0])
+    weights = Place(rotation)
     low.add(step, pointwise_task(low.target, source, queries, form.heads, weights))
     for head in range(form.kv_heads):
         target = keys.at(head * form.size * 2 // atom)
@@ -90,7 +88,7 @@ def _rotated_one(
     return queries, keys
 
 
-def _rotated(low: Lowering, op: Op, step: Step, projected: str, rotation: Sequence[str]) -> tuple[Line, Line]:
+def _rotated(low: Lowering, op: Op, step: Step, projected: str, rotation: str) -> tuple[Line, Line]:
     """x * cos + turned(x) * sin, of all heads and tokens."""
     form, atom, target = op.get(CachedAttention), low.target.atom_bytes, low.target
     heads, both = form.heads * form.tokens, (form.heads + form.kv_heads) * form.tokens
@@ -99,7 +97,8 @@ def _rotated(low: Lowering, op: Op, step: Step, projected: str, rotation: Sequen
     turned, queries = (
         Line(Place(scratch(low, f"{op.output}_{name}", size)), both, form.size, atom) for name in ("turned", "queries")
     )
-    cosines, sines = (Line(low.tensor(name).at(), low.tensor(name).pitch, form.size, atom) for name in rotation)
+    angles = low.tensor(rotation)
+    cosines, sines = (Line(angles.at(first), angles.pitch, form.size, atom) for first in (0, form.size))
     matrix = _matrix(low, f"{op.name}_turn", turning(form.size))
     for first, count in line_pixels(target, form.size, both):
         low.add(step, pointwise_task(target, source.at(first), turned.at(first), count, matrix))
