@@ -22,6 +22,7 @@ from openrknn.container.writer import encode
 from openrknn.cost import Cost
 from openrknn.llm.file import ASSETS, EMBEDDING, STEP, CacheLayout, LanguageFile, StepEntry, write_language
 from openrknn.llm.graph import StepGraph, cache_numbers, check
+from openrknn.llm.ranges import measure_squares, powers
 from openrknn.llm.weights import WeightSource
 
 Progress = Callable[[str, int, int], None]
@@ -64,11 +65,13 @@ def compile_language(
     _check_options(source, capacity, prefill)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *sorted(set(prefill))]
+    tell("measure", 0, 1)
+    divisors = powers(measure_squares(source))
     models: list[Model] = []
     costs: dict[int, Cost] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
-        graph = StepGraph(source, chip, capacity, tokens, has_head=tokens == 1).build()
+        graph = StepGraph(source, chip, capacity, tokens, has_head=tokens == 1, powers=divisors).build()
         built = build_graph(graph, options)
         models.append(_sharing(models[0], built.model) if models else built.model)
         costs[tokens] = built.costs[1]

@@ -14,7 +14,7 @@ Weights of norms are folded into the projections behind them. Channels of querie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -28,6 +28,7 @@ from openrknn.compiler.ir import Graph, Op
 from openrknn.compiler.normalise.layer_norm import NormParts
 from openrknn.compiler.targets import Target
 from openrknn.llm.config import LanguageConfig
+from openrknn.llm.ranges import DEFAULT_POWER
 from openrknn.llm.weights import WeightSource
 
 Array = npt.NDArray[Any]
@@ -35,8 +36,6 @@ _ATOM = 8
 """Numbers of fp16 that lie together."""
 _MOST_COLUMNS = 8192
 """Of one product: more of them are silently wrong on a board."""
-_POWER = 12
-"""Sums of squares are divided by 2 ** 12: fp16 holds roots of means from 0.01 to 680 of 576 numbers then."""
 _NEWTON_STEPS = 2
 _FUNCTIONS = {"silu": "silu", "gelu": "gelu"}
 
@@ -72,6 +71,8 @@ class StepGraph:
     capacity: int
     tokens: int
     has_head: bool = True
+    powers: Mapping[str, int] = field(default_factory=dict)
+    """Norm -> the power of two that its sums of squares are divided by."""
     graph: Graph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,27 +184,22 @@ class StepGraph:
 
     def _folded(self, name: str) -> Callable[[], Array]:
         """What columns of the projections behind a norm are multiplied by."""
-        rest = np.float32(1.0)
-        if self.tokens == 1 and self.config.width % 32 == 0:
-            factor = sqrt(self.config.width) / 2 ** (_POWER // 2)
-            rest = np.float32(factor / float(np.float16(factor)))
-        return lambda: self.source.get(name) * rest
+        return lambda: self.source.get(name)
 
     def _norm(self, name: str, x: str) -> str:
         if self.tokens > 1 or self.config.width % 32:
             return self._row_norm(name, x)
-        width, eps = self.config.width, self.config.norm_epsilon
+        width, eps, power = self.config.width, self.config.norm_epsilon, self.powers.get(name, DEFAULT_POWER)
         total = self._value(f"{name}.squares", (1, 1, 1, 1))
-        self._op("SquareSum", f"{name}.squares", [x], [total], SquareSum(eps * width, _POWER))
+        self._op("SquareSum", f"{name}.squares", [x], [total], SquareSum(eps * width, power))
         root = self._value(f"{name}.guess", (1, 1, 1, 1))
         self._op("RootEstimate", f"{name}.guess", [total], [root], Estimate())
         for number in range(_NEWTON_STEPS):
             half = self._binary(f"{name}.half{number}", "mul", total, root, gain=-0.5)
             error = self._binary(f"{name}.error{number}", "mul", half, root)
             root = self._binary(f"{name}.root{number}", "mul", error, root, offset=1.5)
-        factor = np.full((width, 1), np.float16(sqrt(width) / 2 ** (_POWER // 2)), np.float32)
-        every = self._dense(f"{name}.every", root, width, lambda: factor)
-        return self._binary(f"{name}.normal", "mul", every, x)
+        every = self._dense(f"{name}.every", root, width, lambda: np.ones((width, 1), np.float32))
+        return self._binary(f"{name}.normal", "mul", every, x, gain=sqrt(width / 2**power))
 
     def _row_norm(self, name: str, x: str) -> str:
         width = self.config.width

@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from openrknn.device import Device
 from openrknn.errors import FormatError, UnsupportedError
-from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
+from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.graph import cache_numbers
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.errors import CacheFullError, ClosedError
+from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
@@ -102,7 +103,7 @@ class NpuEngine:
         memory[...] = 0
         self._mask = one.inputs["mask"].reshape(-1).view(np.float32)
         self._mask[:] = _HIDDEN
-        self._frequencies = frequencies(config)
+        self._frequencies = np.array(config.rope_frequencies(0))
         self._turn = one.inputs["turn"].reshape(-1)
         self._turn[:] = 0
         self._places = turn_places(size, layout.kernels, layout.key_channels)
@@ -299,15 +300,6 @@ class NpuEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def frequencies(config: LanguageConfig) -> npt.NDArray[np.float64]:
-    """Of each pair of numbers, in radians per position."""
-    rope: Rope | None = config.rope
-    if rope is None:
-        return np.zeros(config.head_size // 2)
-    found = rope.base ** (-np.arange(0, rope.size, 2, dtype=np.float64) / rope.size)
-    return found / np.asarray(rope.divisors, np.float64) if rope.divisors else found
 
 
 def turn_places(size: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:

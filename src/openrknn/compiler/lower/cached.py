@@ -26,7 +26,7 @@ from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
-from openrknn.compiler.recipes.stages import Stages, added, fp16_number, fp32_number, scaled
+from openrknn.compiler.recipes.stages import Stages, added, fp16_number, fp32_number, multiplied, scaled
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
@@ -41,8 +41,11 @@ def lower_square_sum(low: Lowering, op: Op) -> None:
     channels, *sides = source.cube
     if channels % 32 or sides != [1, 1]:
         raise UnsupportedOperatorError(f"{op.name!r}: {source.cube} is not one pixel of whole groups of channels")
-    scaling = scaled(fp16_number(2.0**-form.power))
-    stages = Stages(bias=added(fp32_number(form.addend), scaling, is_float=True))
+    first = form.power // 2  # two factors: one of 2 ** -24 would not be a normal number of fp16
+    scaling, rest = (scaled(fp16_number(2.0**-power)) for power in (first, form.power - first))
+    stages = Stages(
+        bias=added(fp32_number(form.addend), scaling, is_float=True), norm=multiplied(rest, is_float=True)
+    )
     atom = low.target.atom_bytes
     line, made = Line(source.at(), 1, channels, atom), Line(target.at(), 1, 1, atom)
     step = low.step(op, "exNorm")
