@@ -172,8 +172,8 @@ class SquareSum:
 
 
 Form = (
-    Activation | Binary | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax | SquareSum
-    | Turn
+    Activation | Binary | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax
+    | SquareSum | Turn
 )  # fmt: skip
 FORMS = MappingProxyType({
     "Activation": Activation, "Binary": Binary, "CachedScores": CachedAttention, "CachedValues": CachedAttention,

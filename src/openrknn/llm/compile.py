@@ -1,7 +1,7 @@
 """From weights to one file: graphs of one and of several tokens, which share what they multiply with.
 
-    data = compile_language(source, "rk3588", capacity=1024)
-    Path("model.rknnz").write_bytes(data)
+data = compile_language(source, "rk3588", capacity=1024)
+Path("model.rknnz").write_bytes(data)
 """
 
 from __future__ import annotations

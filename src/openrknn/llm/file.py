@@ -85,9 +85,7 @@ def write_language(file: LanguageFile) -> bytes:
     """The file. The same model gives the same bytes; nothing is packed, so that it opens quickly."""
     manifest: dict[str, Any] = {"format": FORMAT, "version": _VERSION}
     manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by")})
-    manifest.update(
-        graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config)
-    )
+    manifest.update(graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config))
     return write_zip(manifest, file.files, packed=False)
 
 

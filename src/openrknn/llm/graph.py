@@ -134,12 +134,12 @@ class StepGraph:
         self._op("CachedValues", f"{name}.values", [shares, "cache", values], [made], behind)
         self._fresh += [keys, values]
         columns = head_order(heads, size)
-        scaled = np.float32(config.residual_scale)
+        scaled = np.array(config.residual_scale, np.float32)
         x = self._linear(f"{name}.o", made, config.width, lambda: scaled, columns=columns, addend=x)
         return self._feed_forward(name, x)
 
     def _feed_forward(self, name: str, x: str) -> str:
-        config, scaled = self.config, np.float32(self.config.residual_scale)
+        config, scaled = self.config, np.array(self.config.residual_scale, np.float32)
         h = self._norm(f"{name}.ffn_norm", x)
         gain = self._folded(f"{name}.ffn_norm")
         function = Activation(_FUNCTIONS[config.activation])
@@ -308,7 +308,7 @@ def check(config: LanguageConfig, target: Target, capacity: int) -> None:
     if wrong is not None:
         raise OptionError(f"{config.architecture}: {wrong} cannot be compiled yet; use the float engine")
     if not target.has_fp16 or not target.has_softmax or not target.turns_lanes:
-        raise OptionError(f"{target.name}: its NPU cannot do attention in fp16; choose rk3588, rk3576, rk3562 or rv1126b")
+        raise OptionError(f"{target.name}: no attention in fp16; there is rk3588, rk3576, rk3562 and rv1126b")
     if config.head_size % 32 or config.width % 16 or config.hidden % 16:
         raise OptionError(
             f"heads of {config.head_size}, a width of {config.width} and {config.hidden} between the products: heads "

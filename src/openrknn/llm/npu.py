@@ -71,9 +71,9 @@ class NpuCache:
 class NpuEngine:
     """A compiled file, ready to run; `Engine` says what it does. One thread at a time.
 
-        with NpuEngine("model.rknnz", "auto") as engine:
-            cache = engine.new_cache()
-            logits = engine.forward(cache, [1, 2, 3])
+    with NpuEngine("model.rknnz", "auto") as engine:
+        cache = engine.new_cache()
+        logits = engine.forward(cache, [1, 2, 3])
     """
 
     def __init__(self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto") -> None:
@@ -85,11 +85,11 @@ class NpuEngine:
         self._shown = 0
         """Rows that the mask shows."""
         try:
-            self._graphs = self._open()
+            self.graphs = self._open()
         except BaseException:
             self._session.close()
             raise
-        one, layout, capacity = self._graphs[1], self.file.layout, self.file.capacity
+        one, layout, capacity = self.graphs[1], self.file.layout, self.file.capacity
         memory = one.inputs["cache"].reshape(config.layers, 2, -1)
         heads, size = config.kv_heads, config.head_size
         self._keys = memory[:, 0].reshape(
@@ -162,11 +162,11 @@ class NpuEngine:
 
     def _chunk(self, left: int) -> int:
         """The smallest graph that takes all of them, or the largest."""
-        sizes = sorted(size for size in self._graphs if size > 1)
+        sizes = sorted(size for size in self.graphs if size > 1)
         return next((size for size in sizes if size >= left), sizes[-1] if sizes else 1)
 
     def _step(self, cache: NpuCache, tokens: list[int], size: int) -> Floats | None:
-        position, count, bound = len(cache.tokens), len(tokens), self._graphs[size]
+        position, count, bound = len(cache.tokens), len(tokens), self.graphs[size]
         rows = self._embedding[tokens]
         angles = (position + np.arange(size, dtype=np.float64))[:, None] * self._frequencies
         scale = self._config.rope.scale if self._config.rope is not None else 1.0
@@ -185,7 +185,7 @@ class NpuEngine:
         self._show(position)
         bound.run()
         self._store(bound, size, position, count)
-        cache._tokens += tokens  # noqa: SLF001 (caches belong to their engine)
+        cache._tokens += tokens
         return self._logits(bound) if "logits" in bound.outputs else None
 
     def _logits(self, bound: Binding) -> Floats:
@@ -233,7 +233,7 @@ class NpuEngine:
         """A copy of a sequence's keys and values: [layers, 2, heads, tokens, size]."""
         count = len(cache.tokens)
         if cache is not self._active:
-            rows = cache._rows  # noqa: SLF001
+            rows = cache._rows
             return rows[:, :, :, :count].copy() if rows is not None else self._empty(count)
         layout, at = self.file.layout, np.arange(count)
         made = self._empty(count)
@@ -253,7 +253,7 @@ class NpuEngine:
         return np.empty((config.layers, 2, config.kv_heads, count, config.head_size), np.float16)
 
     def _mine(self, cache: Cache) -> NpuCache:
-        if not isinstance(cache, NpuCache) or cache._engine is not self:  # noqa: SLF001
+        if not isinstance(cache, NpuCache) or cache._engine is not self:
             raise ValueError("this cache belongs to another engine, or is closed; make one with new_cache")
         return cache
 
@@ -263,11 +263,11 @@ class NpuEngine:
             return
         before = self._active
         if before is not None:
-            before._rows = self.rows_of(before)  # noqa: SLF001
-        rows = cache._rows  # noqa: SLF001
+            before._rows = self.rows_of(before)
+        rows = cache._rows
         if rows is not None:
             self._write(rows[:, 0], rows[:, 1], 0)
-        self._active, cache._rows = cache, None  # noqa: SLF001
+        self._active, cache._rows = cache, None
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -304,11 +304,11 @@ class NpuEngine:
 
 def turn_places(size: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:
     """Where cosines (of both halves) and sines (of both halves) lie in the weights of a rotation."""
-    half = np.arange(size // 2)
-    made, read = np.r_[half, half + size // 2, half, half + size // 2], np.r_[half, half + size // 2,
-                                                                              half + size // 2, half]  # fmt: skip
+    low, high = np.arange(size // 2), np.arange(size // 2) + size // 2
+    made, read = np.concatenate([low, high, low, high]), np.concatenate([low, high, high, low])
     tile = made // kernels * (size // channels) + read // channels
-    return (tile * kernels + made % kernels) * channels + read % channels
+    places: npt.NDArray[np.int64] = (tile * kernels + made % kernels) * channels + read % channels
+    return places
 
 
 def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> None:
@@ -320,7 +320,6 @@ def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> 
     outputs |= {"logits": config.vocabulary} if tokens == 1 else {}
     for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):
         found = {one: (there[one].size, there[one].dtype) for one in there}
-        if wanted.keys() != found.keys() or any(
-            found[one][1] != np.float16 or not numbers <= found[one][0] < numbers + 32 for one, numbers in wanted.items()
-        ):
+        fits = wanted.keys() == found.keys() and all(found[one][1] == np.float16 for one in wanted)
+        if not fits or any(not numbers <= found[one][0] < numbers + 32 for one, numbers in wanted.items()):
             raise FormatError(f"{name}: the graph of {tokens} token(s) takes and gives {found}, not {wanted}")

@@ -43,9 +43,7 @@ def lower_square_sum(low: Lowering, op: Op) -> None:
         raise UnsupportedOperatorError(f"{op.name!r}: {source.cube} is not one pixel of whole groups of channels")
     first = form.power // 2  # two factors: one of 2 ** -24 would not be a normal number of fp16
     scaling, rest = (scaled(fp16_number(2.0**-power)) for power in (first, form.power - first))
-    stages = Stages(
-        bias=added(fp32_number(form.addend), scaling, is_float=True), norm=multiplied(rest, is_float=True)
-    )
+    stages = Stages(bias=added(fp32_number(form.addend), scaling, is_float=True), norm=multiplied(rest, is_float=True))
     atom = low.target.atom_bytes
     line, made = Line(source.at(), 1, channels, atom), Line(target.at(), 1, 1, atom)
     step = low.step(op, "exNorm")
@@ -73,9 +71,7 @@ def lower_scores(low: Lowering, op: Op) -> None:
         _new_scores(low, op, step, source, keys, head)
 
 
-def _rotated_one(
-    low: Lowering, op: Op, step: Step, projected: str, rotation: str
-) -> tuple[Line, Line]:
+def _rotated_one(low: Lowering, op: Op, step: Step, projected: str, rotation: str) -> tuple[Line, Line]:
     """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
     form, atom = op.get(CachedAttention), low.target.atom_bytes
     both = form.heads + form.kv_heads

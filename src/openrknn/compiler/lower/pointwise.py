@@ -70,9 +70,9 @@ def pointwise_task(
         banks = buffer.banks - min(needed, buffer.least_streamed, buffer.banks - banks)
     task = ConvolutionTask(
         format=form, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, buffer.banks - banks, False),
-        source=source.place, weights=weights, bias=bias or weights, target=target.place, width=pixels, line_pixels=pixels,
-        source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels, kernels=target.channels,
-        stored_kernels=kernels or target.channels, kernel_bytes=kernel_bytes, kernel=(1, 1),
+        source=source.place, weights=weights, bias=bias or weights, target=target.place, width=pixels,
+        line_pixels=pixels, source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels,
+        kernels=target.channels, stored_kernels=kernels or target.channels, kernel_bytes=kernel_bytes, kernel=(1, 1),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, depthwise=False, spread=(1, 1),
         picture_channels=int(packed), picture_row=pixels if packed else 0, picture_height=1, residual=addend,
         buffer=buffer,

@@ -1,0 +1,200 @@
+"""A tiny model from weights to tokens: compiled, written, read, run on the software NPU, compared with float."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openrknn.compiler.errors import OptionError
+from openrknn.container.load import load
+from openrknn.errors import FormatError
+from openrknn.llm.compile import CompiledLanguage, compile_language
+from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.errors import CacheFullError
+from openrknn.llm.file import LanguageFile, is_language, read_language, write_language
+from openrknn.llm.npu import NpuEngine
+from openrknn.llm.reference import ReferenceEngine
+from openrknn.llm.weights import Floats
+from openrknn.runtime.program.program import Program
+from tests.llm.quantise.sources import MemorySource
+
+CHANGES: dict[str, Any] = {
+    "vocabulary": 200, "width": 64, "head_size": 32, "hidden": 96, "context": 256, "rope": Rope(10000.0, 32),
+}  # fmt: skip
+TINY: LanguageConfig = MemorySource(**CHANGES).config
+TOKENS = [3, 17, 150, 42, 8, 9, 100, 77, 31, 5, 199, 64, 3, 17, 20, 21, 22, 23, 24, 25] * 2
+CLOSE = 45.0
+
+
+def decibels(wanted: Floats, found: Floats) -> float:
+    return float(10 * np.log10(np.square(wanted).sum() / max(np.square(wanted - found).sum(), 1e-30)))
+
+
+@pytest.fixture(scope="module")
+def source() -> MemorySource:
+    return MemorySource(**CHANGES)
+
+
+@pytest.fixture(scope="module")
+def compiled(source: MemorySource) -> CompiledLanguage:
+    return compile_language(source, capacity=64, prefill=(32,), assets={"tokenizer.json": b"{}"})
+
+
+@pytest.fixture(scope="module")
+def engine(compiled: CompiledLanguage) -> NpuEngine:
+    return NpuEngine(compiled.data, "software")
+
+
+@pytest.fixture(scope="module")
+def wanted(source: MemorySource) -> Floats:
+    reference = ReferenceEngine(source)
+    return reference.forward(reference.new_cache(), TOKENS, all_logits=True)
+
+
+def test_one_token_after_the_other_is_close_to_float(engine: NpuEngine, wanted: Floats) -> None:
+    found = engine.forward(engine.new_cache(), TOKENS, all_logits=True)
+    assert found.shape == wanted.shape
+    assert min(decibels(one, two) for one, two in zip(wanted, found, strict=True)) > CLOSE
+
+
+def test_a_prompt_in_chunks_is_close_to_float(engine: NpuEngine, wanted: Floats) -> None:
+    """32 tokens, then a part of 32, then one."""
+    cache = engine.new_cache()
+    found = engine.forward(cache, TOKENS)
+    assert cache.tokens == tuple(TOKENS)
+    assert decibels(wanted[-1], found[0]) > CLOSE
+
+
+def test_chunks_leave_what_single_tokens_leave(engine: NpuEngine, wanted: Floats) -> None:
+    """Rows that a graph of many stores are read by the graph of one."""
+    cache = engine.new_cache()
+    engine.forward(cache, TOKENS[:10])
+    found = np.concatenate([engine.forward(cache, [token]) for token in TOKENS[10:14]])
+    assert min(decibels(one, two) for one, two in zip(wanted[10:14], found, strict=True)) > CLOSE
+
+
+def test_a_step_is_one_job_without_the_cpu(compiled: CompiledLanguage, engine: NpuEngine) -> None:
+    assert {tokens: cost.cpu_operators for tokens, cost in compiled.costs.items()} == {1: 0, 32: 0}
+    assert isinstance(engine.graphs[1].program, Program)
+    assert len(engine.graphs[1].program._steps(frozenset(), singly=False)) == 1
+
+
+def test_graphs_share_their_weights(compiled: CompiledLanguage, source: MemorySource) -> None:
+    """The second graph adds commands and tables, no second copy of a matrix."""
+    alone = compile_language(source, capacity=64, prefill=())
+    matrix = TINY.width * TINY.hidden * 2
+    shared = set(load(read_language(compiled.data).step).shared_weights)
+    assert {f"layers.0.{name}_w" for name in ("qk", "v", "o", "up", "gate", "down")} <= shared
+    assert len(read_language(compiled.data).step) - len(read_language(alone.data).step) < 64 * matrix
+
+
+def test_forgotten_tokens_leave_no_trace(engine: NpuEngine) -> None:
+    once, again = engine.new_cache(), engine.new_cache()
+    engine.forward(once, TOKENS[:3])
+    engine.forward(once, [7, 8, 9])
+    once.truncate(3)
+    assert once.tokens == tuple(TOKENS[:3])
+    engine.forward(again, TOKENS[:3])
+    expected = engine.forward(again, [50])
+    assert np.array_equal(engine.forward(once, [50]), expected)
+
+
+def test_sequences_take_turns(engine: NpuEngine) -> None:
+    """A copy goes on from where it was taken, whatever the other does meanwhile."""
+    one, alone = engine.new_cache(), engine.new_cache()
+    engine.forward(one, TOKENS[:5])
+    two = one.copy()
+    engine.forward(one, [11, 12])
+    found = engine.forward(two, [60])
+    both = engine.forward_batch([one, two], [13, 61])
+    engine.forward(alone, TOKENS[:5])
+    assert np.array_equal(found, engine.forward(alone, [60]))
+    assert np.array_equal(both[1:], engine.forward(alone, [61]))
+    assert one.tokens == (*TOKENS[:5], 11, 12, 13)
+
+
+def test_a_full_cache_is_an_error_before_anything_is_computed(engine: NpuEngine) -> None:
+    cache = engine.new_cache()
+    engine.forward(cache, TOKENS[:5])
+    with pytest.raises(CacheFullError, match="64"):
+        engine.forward(cache, [1] * 60)
+    assert cache.tokens == tuple(TOKENS[:5])
+
+
+def test_tokens_and_caches_are_checked(engine: NpuEngine, source: MemorySource) -> None:
+    cache = engine.new_cache()
+    with pytest.raises(ValueError, match="token 200"):
+        engine.forward(cache, [200])
+    with pytest.raises(ValueError, match="no token"):
+        engine.forward(cache, [])
+    with pytest.raises(ValueError, match="another engine"):
+        engine.forward(ReferenceEngine(source).new_cache(), [1])
+    cache.close()
+    with pytest.raises(ValueError, match="closed"):
+        engine.forward(cache, [1])
+
+
+def test_biases_and_scales_are_folded() -> None:
+    """Qwen's biases, Granite's factors, a head of its own."""
+    changes = CHANGES | {
+        "layers": 1, "embedding_scale": 2.0, "residual_scale": 0.5, "logit_scale": 0.25, "logit_softcap": 5.0,
+        "attention_scale": 0.1, "tied_head": False,
+    }  # fmt: skip
+    source = MemorySource(biases=True, **changes)
+    reference = ReferenceEngine(source)
+    expected = reference.forward(reference.new_cache(), TOKENS[:8])
+    with NpuEngine(compile_language(source, capacity=32, prefill=()).data, "software") as engine:
+        assert decibels(expected[0], engine.forward(engine.new_cache(), TOKENS[:8])[0]) > CLOSE
+
+
+def test_what_cannot_be_compiled_is_named(source: MemorySource) -> None:
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"attention_softcap": 50.0}, "soft caps"), ({"norm": "layer"}, "layer norms"), ({"rope": None}, "positions"),
+        ({"query_key_norm": True}, "norms of queries"), ({"head_size": 16, "rope": Rope(1e4, 16)}, "multiples of 32"),
+        ({"window": 16}, "windows"),
+    ]  # fmt: skip
+    for change, text in changes:
+        with pytest.raises(OptionError, match=text):
+            compile_language(MemorySource(**CHANGES | change))
+    with pytest.raises(OptionError, match="steps of 32"):
+        compile_language(source, capacity=100)
+    with pytest.raises(OptionError, match="trained for 256"):
+        compile_language(source, capacity=512)
+    with pytest.raises(OptionError, match="multiples of 32"):
+        compile_language(source, capacity=64, prefill=(20,))
+    with pytest.raises(OptionError, match="fp16"):
+        compile_language(source, "rk3566", capacity=64)
+
+
+def test_progress_is_told(source: MemorySource) -> None:
+    told: list[str] = []
+    compile_language(source, capacity=32, prefill=(), progress=lambda stage, done, of: told.append(stage))
+    assert list(dict.fromkeys(told)) == ["measure", "lower", "write"]
+
+
+def test_the_file_says_what_it_is(compiled: CompiledLanguage) -> None:
+    file = read_language(compiled.data)
+    assert is_language(compiled.data)
+    assert file.config == TINY
+    assert file.assets == {"tokenizer.json": b"{}"}
+    assert write_language(file) == compiled.data
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"capacity": 96}, "takes and gives"),
+        ({"config": replace(TINY, layers=3)}, "takes and gives"),
+        ({"config": replace(TINY, vocabulary=100)}, "embedding.bin"),
+        ({"graphs": ()}, "no graph for one token"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_its_model_is_refused(
+    compiled: CompiledLanguage, change: dict[str, object], text: str
+) -> None:
+    file: LanguageFile = replace(read_language(compiled.data), **change)  # type: ignore[arg-type]
+    with pytest.raises(FormatError, match=text):
+        NpuEngine(write_language(file), "software")
