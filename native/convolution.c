@@ -36,33 +36,6 @@ static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, in
     return number;
 }
 
-/* What the first pixel of a segment sees. */
-static const uint8_t *segment_input(const convolution *c, int32_t row, int32_t first)
-{
-    return c->has_row_tiles ? c->input + first / ATOM * c->out_row_step
-                            : c->input + row * c->out_row_step + (int64_t)first * c->pixel_step;
-}
-
-/* By pixel: sums of windows from those of rows. */
-static void add_rows(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window)
-{
-    const openrknn_convolution *step = c->step;
-    memset(window, 0, (size_t)pixels * sizeof *window);
-    for (int32_t done = 0, run; done < pixels; done += run) {
-        int32_t column = first + done, from = row, count = run = pixels - done;
-        if (c->has_row_tiles) {
-            from = column / ATOM;
-            column = 0;
-            run = at_most(run, ATOM);
-            count = at_most(run, step->out_width);
-        }
-        const int32_t *sums = c->row_sums + (int64_t)from * step->stride_y * c->row_columns + column;
-        for (int32_t y = 0; y < step->kernel_height; y++, sums += (int64_t)step->dilation_y * c->row_columns)
-            for (int32_t i = 0; i < count; i++)
-                window[done + i] += sums[i];
-    }
-}
-
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const openrknn_convolution *step = c->step;
@@ -74,22 +47,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
 
     for (int32_t s = from; s < to && has_window; s++) {
         segment_place(c, s, &row, &first, &pixels);
-        if (c->by_pixel) {
-            add_rows(c, row, first, pixels, window[s - from]);
-            continue;
-        }
-        window_task task = {
-            .input = segment_input(c, row, first),
-            .offsets = c->offsets,
-            .taps = c->taps,
-            .is_picture = is_picture,
-            .pixels = pixels,
-            .pixel_step = c->pixel_step,
-            .full_taps = c->taps - c->taps / c->atoms,
-            .last_lanes = is_picture ? PICTURE_CHANNELS : step->channels - (c->atoms - 1) * ATOM,
-            .window = window[s - from],
-        };
-        kernels->window(&task);
+        segment_window(c, row, first, pixels, window[s - from]);
     }
     for (int32_t block = first_block; block < last_block; block += kernels->at_once)
         for (int32_t s = from; s < to; s++) {
@@ -99,6 +57,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .offsets = c->offsets,
                 .taps = c->taps,
                 .is_picture = is_picture,
+                .run = run_width(step),
                 .pixels = pixels,
                 .pixel_step = c->pixel_step,
                 .tile_step = c->has_row_tiles ? c->out_row_step : ATOM * (int64_t)c->pixel_step,
@@ -107,6 +66,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .window = has_window ? window[s - from] : NULL,
                 .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
                 .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
+                .is_narrow = c->is_narrow,
                 .sums = sums,
             };
             kernels->segment(&task);
@@ -166,15 +126,6 @@ static void divide_work(convolution *c)
     c->unit_columns = divide_up(c->blocks, c->blocks_per_unit);
 }
 
-/* Sums of windows are needed where something is added to the weights. */
-static int32_t has_factors(const convolution *c)
-{
-    int32_t any = 0;
-    for (int32_t o = 0; o < c->out_atoms * ATOM; o++)
-        any |= c->factors[o];
-    return any != 0;
-}
-
 /*
  * By pixel: one run through all rows, if it has fewer tiles than the rows by themselves. Rows of one tile are a run of
  * tiles: two of them share what is loaded of the weights.
@@ -192,47 +143,6 @@ static void plan_runs(convolution *c)
     c->run_columns = is_run ? c->columns : ATOM;
     c->out_columns = is_run ? all : (c->out_rows - 1) * ATOM + c->out_columns;
     c->out_rows = 1;
-}
-
-/* By pixel: sums of what the columns of a kernel see, of some rows. */
-static void row_sums_unit(void *job, int32_t chunk)
-{
-    const convolution *c = job;
-    const openrknn_convolution *step = c->step;
-    const int32_t from = (int32_t)((int64_t)chunk * c->rows / c->chunks), to = (int32_t)((int64_t)(chunk + 1) * c->rows / c->chunks);
-    const row_sums_task task = {
-        .input = c->copy + from * c->row_bytes,
-        .rows = to - from,
-        .columns = c->columns,
-        .pixel_bytes = c->element,
-        .is_picture = step->picture != 0,
-        .ones = c->weights + c->blocks * c->block_bytes,
-        .width = step->kernel_width,
-        .step = step->stride_x,
-        .distance = step->dilation_x,
-        .pixels = c->pixel_sums + (int64_t)from * c->columns,
-        .sums = c->row_sums + (int64_t)from * c->row_columns,
-        .row_sums = c->row_columns,
-        .count = step->out_width,
-    };
-    if (c->kernels->begin)
-        c->kernels->begin();
-    c->kernels->row_sums(&task);
-    if (c->kernels->end)
-        c->kernels->end();
-}
-
-static int add_up_rows(convolution *c)
-{
-    const int64_t pixels = (int64_t)c->rows * c->columns, work = 3 * pixels;
-    c->row_columns = c->run_columns && !c->has_row_tiles ? c->columns : c->step->out_width;
-    c->pixel_sums = scratch(SCRATCH_ROW_SUMS, (pixels + (int64_t)c->rows * c->row_columns) * (int64_t)sizeof(int32_t));
-    if (!c->pixel_sums)
-        return -1;
-    c->row_sums = c->pixel_sums + pixels;
-    c->chunks = at_most(c->rows, useful_threads(work));
-    run_units(c->chunks, work, row_sums_unit, c);
-    return 0;
 }
 
 /* From what a pixel sees to each piece of 64 bytes. */
@@ -262,7 +172,6 @@ static int run_direct(convolution *c)
     c->factors = (const int32_t *)step->packed;
     c->weights = is_float(step) ? step->packed : step->packed + factor_bytes(step, c->kernels);
     c->block_bytes = is_float(step) ? float_block_bytes(step) : c->kernels->block_bytes(kernel_taps(step, c->kernels), step->picture != 0);
-    c->has_window = !is_float(step) && !c->kernels->folds && (c->kernels->weight_offset || has_factors(c));
     if (reads_memory(step, c->kernels)) {
         c->element = c->pixel_step = ATOM;
         c->input = step->source;
@@ -287,24 +196,26 @@ static int run_direct(convolution *c)
             return -1;
         c->input = c->copy;
         c->out_row_step = step->stride_y * c->row_bytes;
+        if (is_by_row(step, c->kernels))
+            c->taps = window / run_width(step);
         if (c->by_pixel) {
             c->taps = piece_count(step);
             piece_offsets(c, offsets);
             plan_runs(c);
         }
         for (int32_t plane = 0, at = 0; plane < planes && !c->by_pixel; plane++)
-            for (int32_t tap = 0; tap < window; tap++)
+            for (int32_t tap = 0; tap < window; tap += is_by_row(step, c->kernels) ? run_width(step) : 1)
                 offsets[at++] = (int32_t)(plane * c->plane_bytes +
                                           tap_offset(c, tap / step->kernel_width, tap % step->kernel_width));
         if (step->picture)
             run_units(c->rows, c->rows * c->row_bytes, copy_unit, c);
         else
             copy_all(c, planes);
-        if (c->by_pixel && c->has_window && add_up_rows(c))
-            return -1;
         if (is_float(step))
             find_infinite(c, planes * c->plane_bytes);
     }
+    if (!is_float(step) && prepare_windows(c))
+        return -1;
     divide_work(c);
     run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);
     return 0;

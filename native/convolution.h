@@ -15,7 +15,7 @@ typedef struct {
     int32_t atoms; /* of input channels */
     int32_t rows;
     int32_t by_pixel;
-    int32_t phases;  /* of columns: as many as the stride, or 1 by pixel */
+    int32_t phases;  /* of columns: as many as the stride, or 1 by pixel and of pictures by row */
     int32_t columns; /* of one phase */
     int32_t element; /* bytes from column to column */
     int64_t row_bytes;
@@ -32,9 +32,11 @@ typedef struct {
     int32_t run_columns; /* rows are computed in one run, with so many columns; those behind the last real one are none */
     int32_t has_row_tiles; /* the run has 16 columns, and each 16 of it are a row: rows are short, and not side by side */
     int32_t has_window;
-    int32_t *pixel_sums; /* by pixel: of all channels, [row][column]; */
+    int32_t is_narrow;   /* sums of windows and factors fit into 16 bits */
+    int32_t *pixel_sums; /* by pixel or row: of all channels, [row][phase][column]; */
     int32_t *row_sums;   /* and of a row of the kernel, [row][row_columns] */
     int32_t row_columns;
+    const int32_t *plane_offsets; /* by row: to each atom of a pixel */
     int32_t has_infinite; /* floating point: where taps are left out */
 
     const int32_t *factors;
@@ -146,6 +148,12 @@ static inline int64_t ones_bytes(const openrknn_convolution *step, const kernel_
     return step->picture ? 0 : kernels->block_bytes((int32_t)round_up(input_atoms(step), PIECE / ATOM), 0);
 }
 
+/* A picture whose taps are rows of the kernel, or of one column where columns are not neighbours. */
+static inline int32_t is_by_row(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return kernels->by_row && step->picture && !is_float(step);
+}
+
 /* The columns of a kernel in runs; the number of runs. */
 static inline int32_t column_runs(const openrknn_convolution *step, column_run *runs)
 {
@@ -211,12 +219,12 @@ static inline void plan_copy(convolution *c)
     int32_t needed = (step->out_width - 1) * step->stride_x + (step->kernel_width - 1) * step->dilation_x + 1;
     c->rows = (step->out_height - 1) * step->stride_y + (step->kernel_height - 1) * step->dilation_y + 1;
     c->by_pixel = c->kernels->by_pixel && !is_float(step) && !step->depthwise;
-    c->phases = c->by_pixel ? 1 : step->stride_x;
+    c->phases = c->by_pixel || is_by_row(step, c->kernels) ? 1 : step->stride_x;
     c->columns = divide_up(needed, c->phases);
     c->element = lanes_of(step) * (is_float(step) ? (int32_t)sizeof(float32) : c->kernels->input_bytes);
     if (c->by_pixel)
         c->element *= c->atoms;
-    c->pixel_step = c->by_pixel ? step->stride_x * c->element : c->element;
+    c->pixel_step = step->stride_x / c->phases * c->element;
     c->row_bytes = (int64_t)c->phases * c->columns * c->element;
     c->plane_bytes = c->by_pixel ? ATOM : c->rows * c->row_bytes;
 }
@@ -265,6 +273,17 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
 
 /* Weights in the format of the step, into `packed`. */
 void pack_weights(const openrknn_convolution *step);
+
+/* Sums of windows: what can be done once for all segments (-1 if there is no memory), and those of a segment. */
+int prepare_windows(convolution *c);
+void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window);
+
+/* What the first pixel of a segment sees. */
+static inline const uint8_t *segment_input(const convolution *c, int32_t row, int32_t first)
+{
+    return c->has_row_tiles ? c->input + first / ATOM * c->out_row_step
+                            : c->input + row * c->out_row_step + (int64_t)first * c->pixel_step;
+}
 
 /* Features of 4 bits as int8, in memory of the calling thread; -1 if there is none. */
 int widen_features(openrknn_convolution *step);

@@ -1,6 +1,5 @@
 /* Kernels for aarch64 with the dot product instructions (ARMv8.2; Cortex-A55 and A76, Neoverse N1, ...). */
 #include "dotprod_common.h"
-#include "dotprod_tile.h"
 
 SDOT_TILE(1)
 SDOT_TILE(2)
@@ -22,6 +21,7 @@ const kernel_set kernels_dotprod = {
     .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD,
     .input_bytes = 1,
     .block = 1,
+    .by_row = 1,
     .block_bytes = sdot_block_bytes,
     .store = sdot_store,
     .segment = segment,

@@ -1,5 +1,6 @@
 /* Convolutions with SDOT: 4 channels by 4 inputs, times 4 inputs of a pixel. */
 #include "neon_common.h"
+#include "dotprod_tile.h"
 
 enum { SDOT_PIXELS = 6 };
 
@@ -19,86 +20,94 @@ static void sdot_store(uint8_t *block, int32_t tap, int32_t is_picture, const in
                 out[(group * ATOM + o) * 4 + i] = (uint8_t)weights[o * lanes + group * 4 + i];
 }
 
-/* One group of 4 inputs of all pixels; `lane` must be a constant. */
-#define ONE_GROUP(lane)                                                                                                \
-    do {                                                                                                               \
-        _Pragma("GCC unroll 4") for (int32_t a = 0; a < 4; a++)                                                        \
-        {                                                                                                              \
-            const int8x16_t w = vld1q_s8(weights + a * ATOM);                                                          \
-            _Pragma("GCC unroll 8") for (int32_t p = 0; p < pixels; p++)                                               \
-                sums[p].part[a] = vdotq_laneq_s32(sums[p].part[a], w, x[p], lane);                                     \
-        }                                                                                                              \
-        weights += 4 * ATOM;                                                                                           \
-    } while (0)
-
-/* Pictures: 4 bytes of each pixel. */
-ALWAYS_INLINE void sdot_picture(const segment_task *task, int32_t first, const int32_t pixels)
-{
-    const int8_t *weights = (const int8_t *)task->weights;
-    sums16 sums[SDOT_PIXELS];
-
-    for (int32_t p = 0; p < pixels; p++)
-        sums[p] = sums_of_window(task, 0, first + p);
-    for (int32_t tap = 0; tap < task->taps; tap++) {
-        const int32_t *input = (const int32_t *)(task->input + task->offsets[tap]) + first;
-        int8x16_t x[SDOT_PIXELS];
-        for (int32_t p = 0; p < pixels; p++)
-            x[p] = vreinterpretq_s8_s32(vld1q_dup_s32(input + p));
-        ONE_GROUP(0);
-    }
-    for (int32_t p = 0; p < pixels; p++)
-        sums_store(task->sums + (first + p) * ATOM, &sums[p]);
-}
-
-#define TILE(pixels)                                                                                                   \
-    static void picture_##pixels(const segment_task *task, int32_t first) { sdot_picture(task, first, pixels); }
-TILE(1)
-TILE(2)
-TILE(3)
-TILE(4)
-TILE(5)
-TILE(6)
-
 typedef void (*tile_function)(const segment_task *task, int32_t first);
 
 /* As many tiles as necessary, all of nearly the same size; tiles[n - 1] is for n pixels. */
 static void sdot_segment(const segment_task *task, const tile_function *tiles)
 {
-    int32_t count = divide_up(task->pixels, SDOT_PIXELS);
-    for (int32_t part = 0; part < count; part++) {
-        int32_t first = part * task->pixels / count, end = (part + 1) * task->pixels / count;
-        tiles[end - first - 1](task, first);
+    const int32_t count = divide_up(task->pixels, SDOT_PIXELS), usual = task->pixels / count;
+    int32_t larger = task->pixels - usual * count;
+    for (int32_t first = 0, size; first < task->pixels; first += size) {
+        size = usual + (larger-- > 0);
+        tiles[size - 1](task, first);
     }
 }
 
 static const tile_function picture_tiles[] = {picture_1, picture_2, picture_3, picture_4, picture_5, picture_6};
 
+/* Sums of the inputs that taps see at 4 neighbouring pixels. */
+ALWAYS_INLINE int32x4_t window_4(const window_task *task, const int8_t *input, int8x16_t last)
+{
+    const int8x16_t ones = vdupq_n_s8(1);
+    int32x4_t sums[4];
+    int32_t tap = 0;
+
+    for (int32_t p = 0; p < 4; p++)
+        sums[p] = vdupq_n_s32(0);
+    for (; tap < task->full_taps; tap++)
+        for (int32_t p = 0; p < 4; p++)
+            sums[p] = vdotq_s32(sums[p], vld1q_s8(input + task->offsets[tap] + p * ATOM), ones);
+    for (; tap < task->taps; tap++)
+        for (int32_t p = 0; p < 4; p++)
+            sums[p] = vdotq_s32(sums[p], vld1q_s8(input + task->offsets[tap] + p * ATOM), last);
+    return vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3]));
+}
+
+/* The same of one pixel. */
+ALWAYS_INLINE int32_t window_1(const window_task *task, const int8_t *input, int8x16_t last)
+{
+    const int8x16_t ones = vdupq_n_s8(1);
+    int32x4_t sums = vdupq_n_s32(0);
+    int32_t tap = 0;
+
+    for (; tap < task->full_taps; tap++)
+        sums = vdotq_s32(sums, vld1q_s8(input + task->offsets[tap]), ones);
+    for (; tap < task->taps; tap++)
+        sums = vdotq_s32(sums, vld1q_s8(input + task->offsets[tap]), last);
+    return vaddvq_s32(sums);
+}
+
+/* Pictures: 4 bytes of each pixel. */
+static void picture_window(const window_task *task)
+{
+    const int8x16_t ones = vdupq_n_s8(1);
+    const int8_t *input = (const int8_t *)task->input;
+    int32_t pixel = 0;
+
+    for (; pixel + 4 <= task->pixels && task->pixel_step == 4; pixel += 4, input += 16) {
+        int32x4_t sums = vdupq_n_s32(0);
+        for (int32_t tap = 0; tap < task->taps; tap++)
+            sums = vdotq_s32(sums, vld1q_s8(input + task->offsets[tap]), ones);
+        vst1q_s32(task->window + pixel, sums);
+    }
+    for (; pixel < task->pixels; pixel++, input += task->pixel_step) {
+        int32x2_t sums = vdup_n_s32(0);
+        for (int32_t tap = 0; tap < task->taps; tap++) {
+            const int8x8_t four = vreinterpret_s8_s32(vld1_dup_s32((const int32_t *)(input + task->offsets[tap])));
+            sums = vdot_s32(sums, four, vget_low_s8(ones));
+        }
+        task->window[pixel] = vget_lane_s32(sums, 0);
+    }
+}
+
 /* Sums of the inputs under the window. */
 static void sdot_window(const window_task *task)
 {
-    const int8x16_t ones = vdupq_n_s8(1);
+    const int8_t *input = (const int8_t *)task->input;
     int8_t last[ATOM];
+    int32_t pixel = 0;
 
+    if (task->is_picture) {
+        picture_window(task);
+        return;
+    }
     for (int32_t i = 0; i < ATOM; i++)
         last[i] = i < task->last_lanes;
     const int8x16_t last_ones = vld1q_s8(last);
-    for (int32_t pixel = 0; pixel < task->pixels; pixel++) {
-        const uint8_t *input = task->input + pixel * task->pixel_step;
-        int32x4_t sums = vdupq_n_s32(0);
-        int32_t tap = 0;
-        if (task->is_picture) {
-            for (; tap < task->taps; tap++) {
-                int32x4_t four = vsetq_lane_s32(*(const int32_t *)(input + task->offsets[tap]), vdupq_n_s32(0), 0);
-                sums = vdotq_s32(sums, vreinterpretq_s8_s32(four), ones);
-            }
-        } else {
-            for (; tap < task->full_taps; tap++)
-                sums = vdotq_s32(sums, vld1q_s8((const int8_t *)input + task->offsets[tap]), ones);
-            for (; tap < task->taps; tap++)
-                sums = vdotq_s32(sums, vld1q_s8((const int8_t *)input + task->offsets[tap]), last_ones);
-        }
-        task->window[pixel] = vaddvq_s32(sums);
-    }
+    for (; pixel + 4 <= task->pixels; pixel += 4, input += 4 * ATOM)
+        vst1q_s32(task->window + pixel, window_4(task, input, last_ones));
+    for (; pixel < task->pixels; pixel++, input += ATOM)
+        task->window[pixel] = window_1(task, input, last_ones);
 }
 
 static void narrow_depthwise(const depthwise_task *task)

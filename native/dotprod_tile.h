@@ -63,6 +63,30 @@
     "mla v" #b ".4s, v1.4s, v4.s[0]\n"                                                                                 \
     "mla v" #c ".4s, v2.4s, v4.s[0]\n"                                                                                 \
     "mla v" #d ".4s, v3.4s, v4.s[0]\n"
+#define ADD_NARROW(p, a, b, c, d)                                                                                      \
+    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
+    "smlal v" #a ".4s, v0.4h, v4.h[0]\n"                                                                               \
+    "smlal2 v" #b ".4s, v0.8h, v4.h[0]\n"                                                                              \
+    "smlal v" #c ".4s, v2.4h, v4.h[0]\n"                                                                               \
+    "smlal2 v" #d ".4s, v2.8h, v4.h[0]\n"
+
+/* What the sums begin with. Products of 32 bits take two cycles, and those of 16 bits one. */
+#define BEGIN(n)                                                                                                       \
+    EACH_##n(START)                                                                                                    \
+    "cbz %[window], 1f\n"                                                                                              \
+    "ldp q0, q1, [%[factors]]\n"                                                                                       \
+    "ldp q2, q3, [%[factors], #32]\n"                                                                                  \
+    "cbz %w[is_narrow], 0f\n"                                                                                          \
+    "xtn v0.4h, v0.4s\n"                                                                                               \
+    "xtn2 v0.8h, v1.4s\n"                                                                                              \
+    "xtn v2.4h, v2.4s\n"                                                                                               \
+    "xtn2 v2.8h, v3.4s\n"                                                                                              \
+    EACH_##n(ADD_NARROW)                                                                                               \
+    "b 1f\n"                                                                                                           \
+    "0:\n"                                                                                                             \
+    EACH_##n(ADD_WINDOW)                                                                                               \
+    "1:\n"
+
 #define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
 #define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
 #define STORE(p, a, b, c, d)                                                                                           \
@@ -75,6 +99,11 @@
 
 static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
 
+/* What both kinds of tiles know. */
+#define TILE_INPUTS                                                                                                    \
+    [input] "r"(input), [window] "r"(window), [factors] "r"(task->factors), [is_narrow] "r"(task->is_narrow),          \
+        [addends] "r"(task->addends ? task->addends : no_addends), [sums] "r"(task->sums + first * ATOM)
+
 /* The last tap loads its own inputs once more, and 32 bytes of what follows the weights: blocks have SLACK behind them. */
 #define SDOT_TILE(n)                                                                                                   \
     static void tile_##n(const segment_task *task, int32_t first)                                                      \
@@ -82,15 +111,10 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
         const uint8_t *weights = task->weights, *input = task->input + first * ATOM, *at = input;                      \
         const int32_t *offsets = task->offsets, *last = offsets + task->taps - 1;                                      \
         const int32_t *window = task->window ? task->window + first : NULL;                                            \
-        int64_t taps = task->taps;                                                                                     \
+        int32_t taps = task->taps;                                                                                     \
         __asm__ volatile("ldrsw %[at], [%[offsets]]\n"                                                                 \
                          "add %[at], %[input], %[at]\n"                                                                \
-                         EACH_##n(START)                                                                               \
-                         "cbz %[window], 1f\n"                                                                         \
-                         "ldp q0, q1, [%[factors]]\n"                                                                  \
-                         "ldp q2, q3, [%[factors], #32]\n"                                                             \
-                         EACH_##n(ADD_WINDOW)                                                                          \
-                         "1:\n"                                                                                        \
+                         BEGIN(n)                                                                                      \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          EACH_##n(LOAD_INPUT)                                                                          \
                          "2:\n"                                                                                        \
@@ -104,12 +128,62 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
                          LANE(n, 2, 160, 176, 192, 208, NOTHING)                                                       \
                          LANE(n, 3, 224, 240, 256, 272, LOAD_NEXT)                                                     \
                          "add %[weights], %[weights], #256\n"                                                          \
-                         "subs %[taps], %[taps], #1\n"                                                                 \
+                         "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
                          EACH_##n(STORE)                                                                               \
-                         : [weights] "+r"(weights), [offsets] "+r"(offsets), [at] "+&r"(at), [taps] "+r"(taps)         \
-                         : [input] "r"(input), [last] "r"(last), [window] "r"(window), [factors] "r"(task->factors),   \
-                           [addends] "r"(task->addends ? task->addends : no_addends),                                  \
-                           [sums] "r"(task->sums + first * ATOM)                                                       \
+                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [taps] "+&r"(taps)          \
+                         : [last] "r"(last), TILE_INPUTS                                                               \
                          : "memory", "cc", TILE_REGISTERS);                                                            \
     }
+
+/*
+ * Pictures, of 4 bytes for each pixel: 16 bytes are what 4 neighbouring columns of the kernel see. Up to 6 pixels are loaded
+ * a step apart; where a row of the kernel ends before the fourth lane, so do the products.
+ */
+#define PICTURE_1 "ldr q0, [%[at]]\n"
+#define PICTURE_2 PICTURE_1 "ldr q1, [%[at], %[step]]\n"
+#define PICTURE_3 PICTURE_2 "add %[next], %[at], %[step], lsl #1\nldr q2, [%[next]]\n"
+#define PICTURE_4 PICTURE_3 "ldr q3, [%[next], %[step]]\n"
+#define PICTURE_5 PICTURE_4 "add %[next], %[next], %[step], lsl #1\nldr q4, [%[next]]\n"
+#define PICTURE_6 PICTURE_5 "ldr q5, [%[next], %[step]]\n"
+
+#define PICTURE_LANE(n, lane)                                                                                          \
+    LANE(n, lane, 32, 48, 64, 80, NOTHING)                                                                             \
+    "add %[weights], %[weights], #64\n"                                                                                \
+    "subs %w[left], %w[left], #1\n"
+
+#define PICTURE_TILE(n)                                                                                                \
+    static void picture_##n(const segment_task *task, int32_t first)                                                   \
+    {                                                                                                                  \
+        const int64_t step = task->pixel_step;                                                                         \
+        const uint8_t *weights = task->weights, *input = task->input + first * step, *at = input, *next = input;       \
+        const int32_t *offsets = task->offsets, *window = task->window ? task->window + first : NULL;                  \
+        int32_t taps = task->taps, left = 0;                                                                           \
+        __asm__ volatile(BEGIN(n)                                                                                      \
+                         WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
+                         "2:\n"                                                                                        \
+                         "ldrsw %[at], [%[offsets]], #4\n"                                                             \
+                         "add %[at], %[input], %[at]\n"                                                                \
+                         "mov %w[left], %w[run]\n"                                                                     \
+                         "3:\n"                                                                                        \
+                         PICTURE_##n                                                                                   \
+                         PICTURE_LANE(n, 0) "b.eq 4f\n"                                                                \
+                         PICTURE_LANE(n, 1) "b.eq 4f\n"                                                                \
+                         PICTURE_LANE(n, 2) "b.eq 4f\n"                                                                \
+                         "add %[at], %[at], #16\n"                                                                     \
+                         PICTURE_LANE(n, 3) "b.ne 3b\n"                                                                \
+                         "4:\n"                                                                                        \
+                         "subs %w[taps], %w[taps], #1\n"                                                               \
+                         "b.ne 2b\n"                                                                                   \
+                         EACH_##n(STORE)                                                                               \
+                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [next] "+&r"(next),         \
+                           [left] "+&r"(left), [taps] "+&r"(taps)                                                        \
+                         : [step] "r"(step), [run] "r"(task->run), TILE_INPUTS                                         \
+                         : "memory", "cc", TILE_REGISTERS);                                                            \
+    }
+PICTURE_TILE(1)
+PICTURE_TILE(2)
+PICTURE_TILE(3)
+PICTURE_TILE(4)
+PICTURE_TILE(5)
+PICTURE_TILE(6)

@@ -81,6 +81,7 @@ const kernel_set kernels_i8mm = {
     .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD | OPENRKNN_CPU_I8MM,
     .input_bytes = 1,
     .block = 1,
+    .by_row = 1,
     .block_bytes = block_bytes,
     .store = store,
     .segment = segment,

@@ -50,6 +50,7 @@ typedef struct {
     const int32_t *offsets; /* from there to what each tap sees */
     int32_t taps;
     int32_t is_picture; /* each tap is 4 channels wide instead of an atom */
+    int32_t run;        /* by_row, pictures: neighbouring columns that a tap stands for */
     int32_t pixels;     /* at most SEGMENT */
     int32_t pixel_step; /* bytes from pixel to pixel */
     int64_t tile_step;  /* by_pixel: bytes from 16 pixels to the next 16 */
@@ -59,6 +60,7 @@ typedef struct {
     const int32_t *window;
     const int32_t *factors;
     const int32_t *addends;
+    int32_t is_narrow; /* what window and factors have fits into 16 bits */
     int32_t *sums; /* [atom][SEGMENT][16] */
 } segment_task;
 
@@ -219,6 +221,11 @@ typedef struct kernel_set {
      * of 64 bytes of all runs, and weights of places that no tap sees are 0.
      */
     int32_t by_pixel;
+    /*
+     * The columns of pictures stay neighbours whatever the stride, and a tap is all columns of a row of the kernel. Sums of
+     * windows come from those of each pixel, which `window` adds up once.
+     */
+    int32_t by_row;
     int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
     /* weights[o][i] of one tap into the block; o < block * 16, i < 16 (pictures: 4); correction included if folds */
     void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);

@@ -68,7 +68,7 @@ static int32_t compare_convolutions(const int32_t *sets, int32_t count, int32_t 
     step.height = between(1, 12);
     step.width = between(1, 60);
     step.kernel_height = between(1, 4);
-    step.kernel_width = between(1, 4);
+    step.kernel_width = between(1, picture ? 7 : 4);
     step.stride_y = between(1, 2);
     step.stride_x = between(1, 2);
     step.dilation_y = between(1, 3) / 3 + 1;
