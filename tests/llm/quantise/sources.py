@@ -10,7 +10,7 @@ import numpy as np
 from openrknn.llm.config import LanguageConfig, Rope
 from openrknn.llm.weights import Floats
 
-TINY = {
+TINY: dict[str, Any] = {
     "architecture": "llama", "vocabulary": 96, "width": 48, "layers": 2, "heads": 4, "kv_heads": 2, "head_size": 16,
     "hidden": 72, "context": 64, "rope": Rope(10000.0, 16), "tied_head": True,
 }  # fmt: skip

@@ -73,11 +73,17 @@ def lower(
     make_tensors(low, picture_inputs(graph, form))
     copies = place_views(low)
     for op in graph.ops:
-        low.current = low.format_of(op.output)
+        low.current = _format(low, op)
         with about(op.name, *op.fused, op.output):
             _lower_one(low, op, copies)
     low.current = None
     return low
+
+
+def _format(low: Lowering, op: Op) -> Format:
+    """What an operator computes in: that of its result, but for products of int8 whose results are fp16."""
+    is_product = op.type == "Conv" and low.quantization(op.inputs[0]) is not None
+    return low.target.int8 if is_product else low.format_of(op.output)
 
 
 def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:

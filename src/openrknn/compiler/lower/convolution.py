@@ -272,9 +272,16 @@ def _residual(low: Lowering, op: Op, first_out: int, pixel: int) -> Residual | N
     return Residual(tensor.pixel(first_out, pixel), tensor.pitch)
 
 
+def _writes_fp16(low: Lowering, op: Op) -> bool:
+    """int8 with results in fp16."""
+    return low.format is low.target.int8 and low.quantization(op.output) is None
+
+
 def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -> Finish:
     target = low.quantization(op.output)
-    finish = Finish(packed.unit, target, flying=False)
+    finish = Finish(packed.unit, target, flying=False, whole=low.format is low.target.int8)
+    if _writes_fp16(low, op) and len(op.inputs) > 3:
+        raise UnsupportedOperatorError(f"{op.name!r}: nothing of fp16 can be added in the task of an int8 product")
     finish.convolution(corrects=packed.corrects)
     if packed.power:
         finish.divide(packed.power)
@@ -284,7 +291,10 @@ def _finish(low: Lowering, op: Op, packed: Packed, first_out: int, count: int) -
     if len(op.inputs) > 3:
         other = low.quantization(op.inputs[3])
         finish.operand(EwAlgorithm.ADD, other, relu=op.get(Conv).post_relu)
-    finish.output()
+    if _writes_fp16(low, op):
+        finish.real_output()
+    else:
+        finish.output()
     return finish
 
 

@@ -9,7 +9,7 @@ from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.recipes.stages import Stages, dpu_of
 from openrknn.compiler.targets import Buffer
 from openrknn.compiler.tile import Band, row_entries
-from openrknn.isa.enums import CombineUse, OperandMode
+from openrknn.isa.enums import CombineUse, OperandMode, Precision
 from openrknn.task import cna, core, rdma, write
 from openrknn.task.kinds import BufferUse, Convolution
 from openrknn.task.place import Address, Place
@@ -70,7 +70,7 @@ def convolution_task(task: ConvolutionTask, stages: Stages, *, reads: bool = Tru
     entries = _entries(task)
     return Convolution(
         source=_source(task), array=core.Config(form.element_bytes == 1, 0, numerics.Rounding.EVEN),
-        dpu=dpu_of(stages, form, _write(task), made, flying=False, real_channels=task.kernels),
+        dpu=dpu_of(stages, form, _write(task, stages), made, flying=False, real_channels=task.kernels),
         reader=_reader(task, stages, made) if reads else None,
         buffer=BufferUse(
             task.band.data_banks, task.band.weight_banks, entries, _grains(task, entries), task.band.kernel > 0,
@@ -128,9 +128,11 @@ def _pad_bits(task: ConvolutionTask) -> int:
     return bits | sign
 
 
-def _write(task: ConvolutionTask) -> write.Config[Address]:
+def _write(task: ConvolutionTask, stages: Stages) -> write.Config[Address]:
     rows, columns, atom = task.band.out_rows, task.out_width, task.format.atom_bytes
     together = (2 if task.depthwise else 1) * task.format.group_atoms
+    if task.format.element_bytes == 1 and stages.out_precision is Precision.FP16:
+        together *= 2  # the channels of an atom of int8 are two atoms
     line = (task.target_line or columns) if rows > 1 else columns
     return write.Config(
         address=task.target, per_pixel=together, width=columns, height=rows, line_bytes=line * atom,

@@ -65,10 +65,12 @@ class Finish:
     """None: fp16."""
     flying: bool
     stages: Stages = PLAIN
+    whole: bool = False
+    """Integers, also where fp16 is written (`real_output`)."""
 
     @property
     def is_int8(self) -> bool:
-        return self.target is not None
+        return self.whole or self.target is not None
 
     def _bias(self) -> Stage:
         return self.stages.bias or multiplied(None, is_float=not self.is_int8)
@@ -203,6 +205,15 @@ class Finish:
         self.stages = replace(self.stages, element_wise=made)
 
     # -- the end ----------------------------------------------------------------------------------------------
+
+    def real_output(self) -> Stages:
+        """Integers to fp16: a multiplier, and a power of two where the number is written."""
+        exponent = math.ceil(-math.log2(self.unit))  # one unit is 1 to 2 steps: nothing is lost, and 32 bits are enough
+        multiplier, shift = factor(self.unit * 2.0**exponent)
+        self.stages = replace(
+            self.stages, scale=multiplier, shift=shift, offset=1, minus_exponent=exponent, out_precision=Precision.FP16
+        )
+        return self.stages
 
     def output(self) -> Stages:
         """The output converter; all stages."""

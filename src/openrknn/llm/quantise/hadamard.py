@@ -17,6 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.llm.weights import Floats
+
 Doubles = npt.NDArray[np.float64]
 
 
@@ -29,8 +31,32 @@ def rotation(order: int) -> Doubles:
     while odd % 2 == 0:
         odd //= 2
     size, core = _core(odd, order // odd)
-    made = np.kron(core, _sylvester(order // size)) / np.sqrt(order // size)
+    made: Doubles = np.kron(core, _sylvester(order // size)) / np.sqrt(order // size)
     made.setflags(write=False)
+    return made
+
+
+_LANES = 8
+"""Numbers of fp16 that lie together on the NPU."""
+_LARGEST_BLOCK = 256
+
+
+def block_order(size: int) -> int | None:
+    """The largest order up to 256 of blocks that rotate so many channels on the NPU, or None."""
+    orders = [order for order in range(_LANES, _LARGEST_BLOCK + 1, _LANES) if size % order == 0 and is_hadamard(order)]
+    return orders[-1] if orders else None
+
+
+def turn_blocks(x: Floats, order: int) -> Floats:
+    """The last axis by blocks of channels, each rotated.
+
+    With its channels as lanes of eight in surfaces, the NPU can read a map of size / order times as many pixels and
+    order channels instead, without moving anything: block p has every (size / order)-th surface from surface p on.
+    """
+    blocks = x.shape[-1] // order
+    parts = x.reshape(*x.shape[:-1], order // _LANES, blocks, _LANES).swapaxes(-3, -2)
+    turned = parts.reshape(*x.shape[:-1], blocks, order) @ rotation(order).astype(np.float32)
+    made: Floats = turned.reshape(*x.shape[:-1], blocks, order // _LANES, _LANES).swapaxes(-3, -2).reshape(x.shape)
     return made
 
 

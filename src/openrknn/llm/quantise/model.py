@@ -11,7 +11,7 @@ import numpy as np
 
 from openrknn.errors import UnsupportedError
 from openrknn.llm.quantise.calibrate import Ranges, Recorder, Seen, choose_scale, input_of
-from openrknn.llm.quantise.hadamard import rotation
+from openrknn.llm.quantise.hadamard import turn_blocks
 from openrknn.llm.quantise.products import (
     INT4_MOST,
     INT8_MOST,
@@ -149,7 +149,7 @@ class _OnlineRecorder(Recorder):
 def turn_online(name: str, x: Floats, online: Mapping[str, int]) -> Floats:
     """The input of a product, rotated if it has to be."""
     order = online.get(name.rpartition(".")[2])
-    return x if order is None else x @ rotation(order).astype(np.float32)
+    return x if order is None else turn_blocks(x, order)
 
 
 def _product(

@@ -74,7 +74,7 @@ class Int8Product:
         return as_half(self.sums(x) * (self.scales * np.float32(self.input_scale)))
 
     def matrix(self) -> Floats:
-        return self.weights * self.scales[:, None]
+        return self.weights.astype(np.float32) * self.scales[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,15 @@ class Int4Product:
         return as_half(total)
 
     def matrix(self) -> Floats:
-        return self.weights * np.repeat(self.scales, self.weights.shape[1] // self.scales.shape[1], axis=1)
+        spread = np.repeat(self.scales, self.weights.shape[1] // self.scales.shape[1], axis=1)
+        return self.weights.astype(np.float32) * spread
 
 
 def round_input(x: Floats, scale: float) -> Int8s:
     """What the NPU makes of activations in fp16."""
     gain = np.float32(np.float16(1 / scale))
-    return np.clip(np.rint(as_half(x) * gain), -INT8_MOST - 1, INT8_MOST).astype(np.int8)
+    made: Int8s = np.clip(np.rint(as_half(x) * gain), -INT8_MOST - 1, INT8_MOST).astype(np.int8)
+    return made
 
 
 def usable_scale(scale: float) -> float:
@@ -123,7 +125,8 @@ def int8_scales(matrix: Floats) -> Floats:
     """One for each output, as whole parts of the largest one: these are what the NPU multiplies sums by."""
     largest = np.abs(matrix).max(axis=1).astype(np.float64) / INT8_MOST
     largest[largest == 0] = largest.max() or 1.0
-    return (largest.max() * relative_scales(largest, up=True) / MULTIPLIER_UNIT).astype(np.float32)
+    made: Floats = (largest.max() * relative_scales(largest, up=True) / MULTIPLIER_UNIT).astype(np.float32)
+    return made
 
 
 def group_size(inputs: int, wanted: int = _LARGEST_GROUP) -> int:
@@ -143,10 +146,12 @@ def int4_scales(matrix: Floats, group: int) -> Floats:
         rounded = np.clip(np.rint(parts / scale[:, :, None]), -INT4_MOST - 1, INT4_MOST) * scale[:, :, None]
         error = np.square(rounded - parts).sum(axis=2)
         best, least = np.where(error < least, scale, best), np.minimum(error, least)
-    return best.astype(np.float32)
+    made: Floats = best.astype(np.float32)
+    return made
 
 
 def rounded(matrix: Floats, scales: Floats, most: int) -> Int8s:
     """To the nearest integers; `scales` are those of outputs, or [outputs, groups]."""
     spread = scales[:, None] if scales.ndim == 1 else np.repeat(scales, matrix.shape[1] // scales.shape[1], axis=1)
-    return np.clip(np.rint(matrix / spread), -most - 1, most).astype(np.int8)
+    made: Int8s = np.clip(np.rint(matrix / spread), -most - 1, most).astype(np.int8)
+    return made

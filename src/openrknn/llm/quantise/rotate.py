@@ -6,7 +6,7 @@ Three of them, each undone by the product behind it:
                because a norm without weights does not see a rotation.
     heads      values of each head are v R; `o` takes R back. Queries and keys stay: rope does not commute with R.
     hidden     what `down` reads is h H. This one is not free: an activation stands before it, so H is computed at run
-               time. `RotatedSource.online` names the products whose input has to be rotated.
+               time, in blocks (`hadamard.turn_blocks`). `RotatedSource.online` has their order.
 
 Biases of the products that write into the stream turn with it. A tied head becomes a head of its own: the weights of
 the final norm are in it, and not in the embedding.
@@ -21,7 +21,7 @@ import numpy as np
 
 from openrknn.errors import UnsupportedError
 from openrknn.llm.config import LanguageConfig
-from openrknn.llm.quantise.hadamard import rotation
+from openrknn.llm.quantise.hadamard import block_order, rotation, turn_blocks
 from openrknn.llm.weights import Floats, WeightSource
 
 _FOLDED = {"q": "attention_norm", "k": "attention_norm", "v": "attention_norm", "gate": "ffn_norm", "up": "ffn_norm"}
@@ -56,12 +56,17 @@ class RotatedSource:
         self._stream = rotation(self.config.width).astype(np.float32)
         size = self.config.head_size
         self._head = (rotation(size) if heads else np.eye(size)).astype(np.float32)
-        self._hidden = rotation(self.config.hidden).astype(np.float32) if hidden else None
+        self._hidden = block_order(self.config.hidden) if hidden else None
+        if hidden and self._hidden is None:
+            raise UnsupportedError(
+                f"{self.config.hidden} channels before `down` have no blocks to rotate: multiples of 8 with a Hadamard "
+                "matrix. Quantise without the rotation of hidden channels"
+            )
 
     @property
     def online(self) -> dict[str, int]:
-        """Products whose input is rotated at run time: kind -> order of the rotation."""
-        return {} if self._hidden is None else {"down": self.config.hidden}
+        """Products whose input is rotated at run time: kind -> order of the blocks."""
+        return {} if self._hidden is None else {"down": self._hidden}
 
     def names(self) -> Iterable[str]:
         return self._names if "head" in self._known else (*self._names, "head")
@@ -80,7 +85,7 @@ class RotatedSource:
             return self._source.rows(name, first, count) @ self._stream
         if name == "head":
             stored = "head" if "head" in self._known else "embedding"
-            return (self._source.rows(stored, first, count) * self._source.get("final_norm")) @ self._stream
+            return _weighted(self._source.rows(stored, first, count), self._source.get("final_norm")) @ self._stream
         return self.get(name)[first : first + count]
 
     def _of_layer(self, name: str) -> Floats:
@@ -93,13 +98,13 @@ class RotatedSource:
                 return found @ self._stream
             return self._by_head(found[:, None])[:, 0] if kind == "v" else found
         if kind in _FOLDED:
-            found = (found * self._source.get(f"{prefix}.{_FOLDED[kind]}")) @ self._stream
+            found = _weighted(found, self._source.get(f"{prefix}.{_FOLDED[kind]}")) @ self._stream
             return self._by_head(found) if kind == "v" else found
         if kind == "o":
             return self._stream.T @ self._by_head(found.T).T
         if kind == "down":
             found = self._stream.T @ found
-            return found if self._hidden is None else found @ self._hidden
+            return found if self._hidden is None else turn_blocks(found, self._hidden)
         return found
 
     def _by_head(self, columns: Floats) -> Floats:
@@ -107,3 +112,9 @@ class RotatedSource:
         size = self.config.head_size
         parts = columns.reshape(-1, size, columns.shape[1])
         return np.asarray(self._head.T @ parts).reshape(columns.shape)
+
+
+def _weighted(matrix: Floats, norm: Floats) -> Floats:
+    """With the weights of the norm before it."""
+    result: Floats = matrix * norm
+    return result
