@@ -37,6 +37,26 @@ static void pack_ones(const openrknn_convolution *step, const kernel_set *kernel
     }
 }
 
+/* The weights of a kernel at a tap, for `lanes` channels from `first` on, and what lanes without a channel hold. */
+static void direct_weights(const openrknn_convolution *step, const kernel_set *kernels, int32_t kernel, int32_t first,
+                           int32_t tap, int32_t lanes, int16_t *out)
+{
+    const int32_t count = at_most(lanes, step->channels - first), is_kernel = kernel < step->weight_kernels;
+    const int32_t addend = kernels->folds && kernel < step->dpu.channels ? step->corrections[kernel] : 0;
+
+    for (int32_t i = 0; i < lanes; i++)
+        out[i] = (int16_t)(i < count ? addend : -kernels->weight_offset);
+    if (!is_kernel || count <= 0)
+        return;
+    if (first % step->input_group + count <= step->input_group) { /* in one group they lie together */
+        const int8_t *from = (const int8_t *)step->weights + direct_place(step, kernel, first, tap);
+        for (int32_t i = 0; i < count; i++)
+            out[i] = (int16_t)(from[i] + addend);
+    } else
+        for (int32_t i = 0; i < count; i++)
+            out[i] = (int16_t)((int8_t)step->weights[direct_place(step, kernel, first + i, tap)] + addend);
+}
+
 static void pack_direct(const openrknn_convolution *step, const kernel_set *kernels)
 {
     int32_t window = step->kernel_height * step->kernel_width, lanes = step->picture ? PICTURE_CHANNELS : ATOM;
@@ -54,19 +74,7 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
             int16_t weights[4 * ATOM * ATOM];
             int32_t first = step->picture ? 0 : tap / window * ATOM;
             for (int32_t o = 0; o < block_channels; o++)
-                for (int32_t i = 0; i < lanes; i++) {
-                    int32_t kernel = block * block_channels + o, channel = first + i;
-                    int32_t weight = -kernels->weight_offset;
-                    if (channel < step->channels) {
-                        if (kernel < step->weight_kernels)
-                            weight = (int8_t)step->weights[direct_place(step, kernel, channel, tap % window)];
-                        else
-                            weight = 0;
-                        if (kernels->folds && kernel < step->dpu.channels)
-                            weight += step->corrections[kernel];
-                    }
-                    weights[o * lanes + i] = (int16_t)weight;
-                }
+                direct_weights(step, kernels, block * block_channels + o, first, tap % window, lanes, weights + o * lanes);
             kernels->store(blocks + block * block_bytes, kernel_tap(step, kernels, tap), step->picture != 0, weights);
         }
     if (kernels->by_pixel)

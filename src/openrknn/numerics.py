@@ -91,6 +91,8 @@ def shift_right(
     `shift` may be an array (stages that shift negative values differently), and as wide as its register can say.
     """
     wide = _as_int64(values)
+    if type(shift) is int and 0 < shift <= _WIDEST_SHIFT:
+        return _shift_right_by(wide, shift, rounding, offset)
     amount = _as_int64(shift)
     if np.any(amount < 0):
         raise ValueError(f"a right shift by {int(amount.min())} is not one")
@@ -107,8 +109,20 @@ def shift_right(
     return rounded + np.int64(offset) if offset else rounded
 
 
+def _shift_right_by(wide: Int64s, shift: int, rounding: Rounding, offset: int) -> Int64s:
+    """`shift_right` by one number for all, in fewer passes."""
+    quotient = wide >> shift
+    rest, half = wide & ((1 << shift) - 1), 1 << (shift - 1)
+    whole = quotient + np.int64(offset)
+    goes_on = whole >= 0 if rounding is Rounding.AWAY else whole & 1 == 1
+    rounded: Int64s = whole + ((rest > half) | ((rest == half) & goes_on))
+    return rounded
+
+
 def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike) -> Int64s:
     """`values / 2^shift`, rounded down; `shift` as wide as its register can say."""
+    if type(shift) is int and 0 <= shift <= _WIDEST_SHIFT:
+        return _as_int64(values) >> shift
     amount = _as_int64(shift)
     if np.any(amount < 0):
         raise ValueError(f"a right shift by {int(amount.min())} is not one")

@@ -84,10 +84,10 @@ class Field(Generic[T]):
     def __get__(self, instance: Register | None, owner: type[Register]) -> Self | T:
         if instance is None:
             return self
-        return self.decode((instance.value >> self.low) & self.code_mask, owner.name)
-
-    def __set__(self, instance: Register, value: T) -> None:
-        raise AttributeError(f"a register value does not change; use .replace({self.name}=...)")
+        value = self.decode((instance.value >> self.low) & self.code_mask, owner.name)
+        # A register value does not change: the next look finds this without coming here.
+        instance.__dict__[self.name] = value
+        return value
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name} {self.bits})"

@@ -30,6 +30,8 @@ __all__ = ["Register", "array", "register", "registers_in"]
 
 VALUE_MASK = 0xFFFF_FFFF
 UNPLACED = -1
+_VALUES = "* values"
+"""Where an instance keeps what `values` said; no field is called so."""
 
 AnyField = Field[Any]
 R = TypeVar("R", bound="Register")
@@ -51,7 +53,6 @@ class Register:
     _fields: ClassVar[tuple[AnyField, ...]] = ()
     _by_name: ClassVar[Mapping[str, AnyField]] = {}
 
-    __slots__ = ("value",)
     value: int
 
     def __init_subclass__(
@@ -161,7 +162,11 @@ class Register:
 
     def values(self) -> dict[str, int]:
         """The natural value of every field. Codes without a meaning are `UnknownCode`s."""
-        return {field.name: field.natural(field.code_in(self.value)) for field in self._fields}
+        found: dict[str, int] | None = self.__dict__.get(_VALUES)
+        if found is None:
+            found = {field.name: field.natural(field.code_in(self.value)) for field in self._fields}
+            self.__dict__[_VALUES] = found
+        return dict(found)
 
     @property
     def undeclared(self) -> int:

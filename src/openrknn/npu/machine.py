@@ -33,6 +33,7 @@ from openrknn.isa import Block, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, offset_of, parts_of, target_of, value_of
 from openrknn.npu.memory import Memory
+from openrknn.npu.runs import PlainPlaces, Run, runs_of
 from openrknn.npu.state import Core, CoreState
 from openrknn.npu.task import (
     CONTRADICTIONS,
@@ -50,6 +51,10 @@ from openrknn.task import cna
 _S_POINTER = 0x004
 _BLOCK_OFFSET = 0xFFF
 _ALL_BYTES = 0xFFFF_FFFF
+_TASKS_AT_ONCE = 512
+"""Whose words are taken apart together."""
+_MANY_WORDS = 16
+"""From here on it pays to look for entries of lookup tables."""
 
 
 _FLYING = {"DPU", "DPU_RDMA"}
@@ -87,8 +92,8 @@ class Machine:
         self._cores = [Core(self._map) for _ in range(chip.cores)]
         self._watcher = Watcher() if watcher is None else watcher
         self._entries = _entries_of(self._map)
-        self._plain = {} if type(self._watcher) is not Watcher else _plain_places(self._map)
-        """Most words: (target, offset) -> the block, and the bits that its register does not declare."""
+        self._places = None if type(self._watcher) is not Watcher else PlainPlaces(self._map, _is_plain)
+        self._known: dict[tuple[type[isa.Register], int], isa.Register] = {}
 
     def save(self, core: int) -> CoreState:
         """What the tasks decoded so far left in a core: registers, pointers, tables."""
@@ -113,63 +118,79 @@ class Machine:
         self.noted = {}
         steps: list[tuple[tuple[int, int, int], Step]] = []
         for number, tasks in enumerate(lists):
-            for position, step in enumerate(self._decode(self._cores[number], tasks)):
+            for position, step in enumerate(self._decode(self._cores[number], tuple(tasks))):
                 steps.append(((step.operator, number, position), step))
         if len(lists) > 1:
             steps.sort(key=lambda entry: entry[0])
         return Program([step for _, step in steps])
 
-    def _decode(self, working: Core, tasks: Iterable[TaskRef]) -> Iterator[Step]:
-        for task in tasks:
-            try:
-                yield from self._task(working, task)
-            except ExecutionError as error:
-                error.task = task.number if error.task is None else error.task
-                error.operator = str(task.operator) if error.operator is None else error.operator
-                raise
-            except RknnError:
-                raise
-            except CONTRADICTIONS as error:
-                text = f"registers of this task contradict each other ({type(error).__name__}: {error})"
-                raise ExecutionError(text, task=task.number, operator=str(task.operator)) from error
+    def _decode(self, working: Core, tasks: Sequence[TaskRef]) -> Iterator[Step]:
+        for first in range(0, len(tasks), _TASKS_AT_ONCE):
+            self._known.clear()
+            some = tasks[first : first + _TASKS_AT_ONCE]
+            for task, runs in zip(some, self._runs(some), strict=True):
+                try:
+                    yield from self._task(working, task, runs)
+                except ExecutionError as error:
+                    error.task = task.number if error.task is None else error.task
+                    error.operator = str(task.operator) if error.operator is None else error.operator
+                    raise
+                except RknnError:
+                    raise
+                except CONTRADICTIONS as error:
+                    text = f"registers of this task contradict each other ({type(error).__name__}: {error})"
+                    raise ExecutionError(text, task=task.number, operator=str(task.operator)) from error
 
-    def _task(self, working: Core, task: TaskRef) -> Iterator[Step]:
-        words = self.memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
+    def _runs(self, tasks: Sequence[TaskRef]) -> Iterator[list[Run] | None]:
+        """The words of each task in runs; None from the first task on whose words are not in memory."""
+        words = []
+        for task in tasks if self._places is not None else ():
+            try:
+                words.append(self._words(task))
+            except ExecutionError:  # `_task` says so, after the tasks before it
+                break
+        yield from runs_of(words, self._places) if self._places is not None else ()
+        yield from [None] * (len(tasks) - len(words))
+
+    def _words(self, task: TaskRef) -> npt.NDArray[np.uint64]:
+        return self.memory.view(task.address, (task.amount + TAIL_WORDS) * WORD_BYTES, "PC fetch").view(np.uint64)
+
+    def _task(self, working: Core, task: TaskRef, runs: list[Run] | None) -> Iterator[Step]:
         written: set[int] = set()
         loads_table = False
-        plain, bank = self._plain, working.groups.bank
-        for target, offset, value in self._parts(words):
-            place = plain.get((target, offset))
-            if place is not None and not value & place[1]:
-                bank(place[0])[offset] = value
-                written.add(offset)
-            elif isinstance(value, np.ndarray):
-                working.tables.store_all(value)
-                working.groups.write(self._map.by_target[target], offset, int(value[-1]))
-                written.add(offset)
-            elif target == Target.ENABLE:
-                blocks = working.groups.enabled(value)
-                yield self._start(working, blocks, written, task, loads_table=loads_table)
-                working.groups.flip(blocks)
-                written = set()
-            elif target not in _NOT_REGISTERS:
-                found = self._map.lookup(target, offset)
-                if found is None and self._is_ignored(target, offset, task):
-                    continue
-                try:
-                    has_value = self._write(working, found or self._lookup(target, offset), offset, value, task)
-                except (ExecutionError, isa.IsaError) as error:
-                    if not self._watcher.failed(error, task):
-                        raise
-                    continue
-                if has_value:
+        for run in runs if runs is not None else [Run(None, (), (), self._words(task))]:
+            if run.block is not None:
+                working.groups.bank(run.block).update(zip(run.offsets, run.values, strict=True))
+                written.update(run.offsets)
+                continue
+            for target, offset, value in self._parts(run.words):
+                if isinstance(value, np.ndarray):
+                    working.tables.store_all(value)
+                    working.groups.write(self._map.by_target[target], offset, int(value[-1]))
                     written.add(offset)
-                # Ordinary tasks write these registers too, as zeros: reading entry 0.
-                loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
+                elif target == Target.ENABLE:
+                    blocks = working.groups.enabled(value)
+                    yield self._start(working, blocks, written, task, loads_table=loads_table)
+                    working.groups.flip(blocks)
+                    written = set()
+                elif target not in _NOT_REGISTERS:
+                    found = self._map.lookup(target, offset)
+                    if found is None and self._is_ignored(target, offset, task):
+                        continue
+                    try:
+                        has_value = self._write(working, found or self._lookup(target, offset), offset, value, task)
+                    except (ExecutionError, isa.IsaError) as error:
+                        if not self._watcher.failed(error, task):
+                            raise
+                        continue
+                    if has_value:
+                        written.add(offset)
+                    # Ordinary tasks write these registers too, as zeros: reading entry 0.
+                    loads_table |= offset == dpu_lut.LutAccessCfg.offset and dpu_lut.LutAccessCfg(value).lut_access_type
 
     def _parts(self, words: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, Any]]:
         """(target, offset, value) of each word; entries of a lookup table, of which there are many, as one array."""
-        if self._entries is None or type(self._watcher) is not Watcher:
+        if len(words) < _MANY_WORDS or self._entries is None or type(self._watcher) is not Watcher:
             yield from parts_of(words)
             return
         target, offset, undeclared = self._entries
@@ -232,8 +253,8 @@ class Machine:
         tolerate = partial(self._tolerate, task)
         registers = Registers(
             working.groups.current(blocks), self.chip, self._map, memory=self.memory, watcher=self._watcher,
-            tolerate=tolerate,
-        )
+            tolerate=tolerate, known=self._known,
+        )  # fmt: skip
         if loads_table and self._family.uses_table(registers):
             written -= {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
             loads_table = False
@@ -324,18 +345,6 @@ class Machine:
             self.note([self.noted[text]])
 
 
-def _plain_places(registers: isa.RegisterMap) -> dict[tuple[int, int], tuple[str, int]]:
-    """Registers whose values are only kept until a block starts: no pointers, no entries of lookup tables."""
-    tables = {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
-    return {
-        (int(target), offset): (block.name, ~register.declared & _ALL_BYTES)
-        for target, block in registers.by_target.items()
-        if block.enable_bit is not None and target not in {*_NOT_REGISTERS, Target.ENABLE}
-        for offset, register in block.by_offset.items()
-        if offset & _BLOCK_OFFSET != _S_POINTER and offset not in tables
-    }
-
-
 def _entries_of(registers: isa.RegisterMap) -> tuple[int, int, int] | None:
     """Target and offset of the register that fills lookup tables, and the bits that it does not declare."""
     offset = dpu_lut.LutAccessData.offset
@@ -356,3 +365,10 @@ _ADVICE = (
     "file, and with what `openrknn verify` prints on a board of this chip if you have one"
 )
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}
+_TABLES = {dpu_lut.LutAccessCfg.offset, dpu_lut.LutAccessData.offset}
+
+
+def _is_plain(target: int, offset: int) -> bool:
+    """Whether the value of a register is only kept until a block starts: no pointer, no entry of a lookup table."""
+    is_register = target not in {*_NOT_REGISTERS, Target.ENABLE}
+    return is_register and offset & _BLOCK_OFFSET != _S_POINTER and offset not in _TABLES

@@ -24,6 +24,8 @@ from openrknn.task import out_cvt as task_out_cvt
 _LONGEST = 2**16
 _LARGEST_SHIFT = 15
 _TABLE_VALUES = 2**16
+_PARTS = 8
+"""Into which a search divides what is left."""
 _INT32 = 2**31
 _INT64 = 2**62
 
@@ -111,53 +113,68 @@ def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int
     first, last = min(max(first, low), high), max(min(last, high), low)
     if last - first > 1 << 20:
         raise TooLongError
-    inside = np.arange(first, last + 1)
-    bytes_inside = value(inside)
-    places = [
-        _changes(value, low, first),
-        inside[1:][np.diff(bytes_inside) != 0],
-        _changes(value, last, high),
-    ]
-    changes = np.concatenate(places)
+    changes = _changes(value, np.concatenate([[low], _corners(config, first, last), [high]]))
     if not len(changes):
         changes = np.array([first])
     start, end = int(changes[0]) - 1, int(changes[-1])
     start = max(start, low)
+    changes = changes[changes > start]
+    after = value(np.concatenate([[start], changes]))
 
     def known(numbers: Int64s) -> Int8s:
-        """`value`, of numbers that were computed above: the stages are the most expensive part of a first run."""
-        is_inside = (numbers >= first) & (numbers <= last)
-        result = np.empty(len(numbers), np.int8)
-        result[is_inside] = bytes_inside[numbers[is_inside] - first]
-        if not is_inside.all():
-            result[~is_inside] = value(numbers[~is_inside])
-        return result
+        """`value` of numbers from `start` on: the stages are the most expensive part of a first run."""
+        return after[np.searchsorted(changes, numbers, side="right")]
 
-    return _pieces(known, changes[changes > start], start, end)
+    return _pieces(known, changes, start, end)
 
 
-def _changes(value: Callable[[Int64s], Int8s], low: int, high: int) -> Int64s:
-    """Where the byte changes from `low` to `high`, if it only rises or only falls: the first numbers after."""
-    if low >= high:
-        return np.zeros(0, np.int64)
-    before, after = (int(byte) for byte in value(np.array([low, high])))
-    if before == after:
-        return np.zeros(0, np.int64)
-    sign = 1 if after > before else -1
-    wanted = np.arange(before + sign, after + sign, sign)
-    near, far = np.full(len(wanted), low), np.full(len(wanted), high)
+def _corners(config: task_ew.Config, first: int, last: int) -> Int64s:
+    """Numbers from `first` to `last` between which the byte only rises or only falls: where straight lines meet."""
+    table = config.table
+    if table is None or (config.clamp is not None and config.clamp.below is not None):
+        return np.arange(first, last + 1)
+    entries = np.arange(table.entries.shape[1])
+    points = [
+        [first, last, table.lo_start, table.lo_end + 1],
+        [piece.start for piece in table.further_below],
+        [piece.start + 1 for piece in table.further_above],
+        table.le_start + (entries << table.le_select),
+        table.lo_start + (entries << table.lo_select),
+    ]
+    begins = np.concatenate(points).astype(np.int64)
+    return np.sort(np.clip(np.concatenate([begins - 1, begins]), first, last))
+
+
+def _changes(value: Callable[[Int64s], Int8s], corners: Int64s) -> Int64s:
+    """Where the byte changes, if it only rises or only falls from corner to corner: the first numbers after.
+
+    Corners rise; some may be the same.
+    """
+    ends = value(corners).astype(np.int64)
+    counts = np.abs(np.diff(ends))
+    place = np.repeat(np.arange(len(counts)), counts)
+    sign = np.sign(np.diff(ends))[place]
+    # Of the bytes from the one corner to the other, each is met somewhere between them or jumped over.
+    number = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+    wanted = ends[place] + sign * (number + 1)
+    near, far = corners[place], corners[place + 1]
     while np.any(far - near > 1):
-        middle = (near + far) // 2
-        is_there = (value(middle).astype(np.int64) - wanted) * sign >= 0
-        far, near = np.where(is_there, middle, far), np.where(is_there, near, middle)
-    return np.unique(far)
+        parts = near + (far - near) * np.arange(1, _PARTS)[:, None] // _PARTS
+        is_before = (value(parts) - wanted) * sign < 0
+        # Those before come before the others; a part may be empty.
+        passed = np.count_nonzero(is_before, axis=0)
+        edges = np.concatenate([near[None], parts, far[None]])
+        each = np.arange(len(wanted))
+        near, far = edges[passed, each], edges[passed + 1, each]
+    far = np.sort(far)
+    return far[np.diff(far, prepend=far[:1] - 1) > 0]
 
 
 def _pieces(value: Callable[[Int64s], Int8s], changes: Int64s, low: int, high: int) -> Table:
     distances = changes - low
     shift = _LARGEST_SHIFT
-    while shift and len(np.unique(distances >> shift)) < len(distances):
-        shift -= 1
+    if len(distances) > 1:  # neighbours are in different pieces if they differ above the bits of a piece
+        shift = min(shift, int((distances[1:] ^ distances[:-1]).min()).bit_length() - 1)
     count = ((high - low) >> shift) + 1
     if count > _LONGEST:
         raise TooLongError
