@@ -53,6 +53,7 @@ class Register:
     _fields: ClassVar[tuple[AnyField, ...]] = ()
     _by_name: ClassVar[Mapping[str, AnyField]] = {}
 
+    __slots__ = ("__dict__", "value")
     value: int
 
     def __init_subclass__(

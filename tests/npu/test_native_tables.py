@@ -1,0 +1,60 @@
+"""Tables of the native chain beside the stages that they stand for, number by number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openrknn import numerics
+from openrknn.isa import Precision
+from openrknn.npu.blocks.dpu import ew, out_cvt
+from openrknn.npu.native import table
+from openrknn.task import ew as task_ew
+from openrknn.task import lut
+from openrknn.task import out_cvt as task_out_cvt
+
+ENTRIES = 513
+
+
+def curves(seed: int) -> np.ndarray:
+    """Smooth, falling, jumping and constant entries."""
+    random = np.random.default_rng(seed)
+    x = np.linspace(-6, 6, 2 * ENTRIES - 1)
+    smooth = (x / (1 + np.exp(-x)) * 4000).astype(np.int64)
+    kinds = [smooth, -smooth, random.integers(-(2**15), 2**15, len(x)), np.full(len(x), 77),
+             np.where(random.random(len(x)) < 0.1, 20000, smooth)]  # fmt: skip
+    chosen = kinds[seed % len(kinds)]
+    return np.stack([chosen[:ENTRIES], chosen[ENTRIES - 1 :]])
+
+
+def config_of(seed: int) -> task_ew.Config:
+    select = seed % 5
+    span = (ENTRIES - 1) << select
+    pieces = (lut.Piece(span + 40, 9000, lut.Slope(-2, 1)),) if seed % 2 else ()
+    found = lut.Config(
+        entries=curves(seed), le_start=-span, lo_start=0, lo_end=span, le_select=select, lo_select=select,
+        below=lut.Slope(seed - 3, 1), above=lut.Slope(3, 2), further_above=pieces,
+    )  # fmt: skip
+    return task_ew.Config(table=found, operation=None, clamp=None)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_table_says_what_the_stages_say(seed: int) -> None:
+    config = config_of(seed)
+    out = task_out_cvt.Config(
+        scale=(5, -3, 90)[seed % 3], shift=9, offset=seed - 4, precision=Precision.INT8, minus_exponent=0,
+        rounding=numerics.Rounding.EVEN, add_first=False,
+    )  # fmt: skip
+    low, high = -12_000 - seed, 15_000
+    try:
+        made = table.build(config, out, low, high, {})
+    except table.TooLongError:
+        assert seed % 5 == 2  # noise changes in every number
+        return
+    numbers = np.arange(low, high + 1)
+    expected = numerics.saturate(out_cvt.apply(ew.apply(numbers, config, lambda: numbers), out), np.int8)
+    distance = np.clip(numbers, made.low, made.high) - made.low
+    entry = made.entries[distance >> made.shift].astype(np.int64)
+    is_after = (distance & ((1 << made.shift) - 1)) >= entry >> 16
+    found = np.where(is_after, entry >> 8 & 0xFF, entry & 0xFF).astype(np.uint8).view(np.int8)
+    np.testing.assert_array_equal(found, expected)
