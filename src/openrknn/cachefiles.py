@@ -21,7 +21,6 @@ import logging
 import mmap
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -113,6 +112,8 @@ class FileCache:
             size = sum(len(part) for part in parts)
             if size > self.most_bytes // _PART_OF_CACHE or not _has_room(folder, size):
                 return False
+            import tempfile
+
             handle, half = tempfile.mkstemp(prefix=_HALF, dir=folder)
             try:
                 with os.fdopen(handle, "wb") as file:

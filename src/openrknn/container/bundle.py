@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openrknn.container.dataclass_json import from_plain
 from openrknn.container.onnxdata import refuse_external_data
 from openrknn.errors import BadTextError, FormatError, NotRknnError, UnsupportedError
 from openrknn.records import dataclass
+
+if TYPE_CHECKING:
+    import zipfile  # imported where a zip is opened: a session of an ordinary model needs none
 
 SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1
@@ -35,8 +36,8 @@ _OTHERS = {
 _MANIFEST = "manifest.json"
 _MARK = b"PK\x03\x04"
 _KINDS = {"npu": ".rknn", "cpu": ".onnx"}
-_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Python inflates the others whole, whatever one asks for."""
+_BOUNDED = (0, 8)
+"""ZIP_STORED, ZIP_DEFLATED: Python inflates the others whole, whatever one asks for."""
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _MAX_BYTES = 2**32
 """Of all parts."""
@@ -136,6 +137,8 @@ def is_bundle(source: object) -> bool:
 
 
 def _has_manifest(file: Any) -> bool:
+    import zipfile
+
     try:
         with zipfile.ZipFile(file) as archive:
             return _MANIFEST in archive.namelist()
@@ -156,6 +159,8 @@ def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
 
 def write_zip(manifest: Mapping[str, Any], files: Mapping[str, bytes], *, packed: bool) -> bytes:
     """A manifest and files; the same ones give the same bytes."""
+    import zipfile
+
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(files.items())]
@@ -183,6 +188,9 @@ def read_zip(
     source: str | os.PathLike[str] | bytes, wanted: str, version: int, what: str
 ) -> tuple[dict[str, Any], dict[str, bytes], str | None]:
     """Manifest, files and path of a zip of this format; sizes are bounded before anything is unpacked."""
+    import zipfile
+    import zlib
+
     path = None if isinstance(source, bytes | bytearray | memoryview) else os.fspath(source)
     name = path or "the model"
     try:
@@ -200,6 +208,9 @@ def format_in(source: object) -> str:
     """What the manifest of a zip says that it is; empty where there is none."""
     if not is_bundle(source):
         return ""
+    import zipfile
+    import zlib
+
     try:
         data = BytesIO(source) if isinstance(source, bytes) else str(source)
         with zipfile.ZipFile(data) as archive:

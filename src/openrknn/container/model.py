@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
-from html import escape
 
 from openrknn.chips import Chip
 from openrknn.container import notes
@@ -161,6 +160,8 @@ class Model:
     def _repr_html_(self) -> str:
         """For notebooks: what it is for, and a table of what to feed and what comes out."""
         title = f"{self.path or 'model from bytes'}: {self.chip.title}, {len(self.operators)} operators"
+        from html import escape
+
         return f"<p>{escape(title)}</p>{table_of([('in', self.inputs), ('out', self.outputs)])}"
 
     def _placement(self, node: Node) -> Placement:

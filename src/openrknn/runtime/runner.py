@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from html import escape
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from openrknn.closing import AsyncClosing
 from openrknn.container.specs import Specs, TensorSpec, table_of
 from openrknn.names import refuse_unknown
 from openrknn.records import dataclass
 from openrknn.runtime.feed import output_names
-from openrknn.runtime.futures import RunFuture, submit
 from openrknn.runtime.io.outputs import OutputKind, Outputs, check_kind
 from openrknn.runtime.io.tensors import Array
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from openrknn.runtime.futures import RunFuture
 
 _Layout = str | Mapping[str, str] | None
 _ONNX_NAMES = {"float32": "float", "float64": "double"}
@@ -114,6 +116,8 @@ class Runner(AsyncClosing):
         a pool runs as many at once as it has sessions. Raises `ClosedError`; what `run` raises comes with the result.
         """
         refuse_unknown("run_async", options, _run_once)
+        from openrknn.runtime.futures import submit
+
         return submit(self._executor(), self.run, inputs, feed, **options)
 
     def map(
@@ -143,6 +147,8 @@ class Runner(AsyncClosing):
 
     def _repr_html_(self) -> str:
         """For notebooks: where it runs, and a table of what to feed and what comes out."""
+        from html import escape
+
         return f"<p>{escape(repr(self))}</p>{table_of([('in', self.inputs), ('out', self.outputs)])}"
 
 

@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from openrknn.container.bundle import Bundle, is_bundle
@@ -33,6 +32,8 @@ from openrknn.runtime.state import Carried, CarriedProgram
 from openrknn.runtime.times import RunTimes
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from openrknn.npu import IgnoredNote
     from openrknn.runtime.inspector import Inspector, Window
     from openrknn.runtime.profile import Profile
@@ -186,6 +187,8 @@ class Session(Runner):
         with self._lock:
             self._check_open()
             if self._worker is None:
+                from concurrent.futures import ThreadPoolExecutor
+
                 self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openrknn-session")
             return self._worker
 

@@ -10,7 +10,7 @@ g(b). What comes after a lookup table is part of the table.
 
 from __future__ import annotations
 
-from fractions import Fraction
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -202,8 +202,8 @@ def _norm(chain: Chain, task: Task, numbers: _Range) -> ChainFlags:
 
 def _fused(factor: int, addend: int, shift: int) -> float | None:
     """What makes (x + M) * factor / 2^shift the sum M + (x * factor + addend) / 2^shift, if a double can hold it."""
-    exact = _MAGIC + Fraction(addend - _MAGIC * factor, 2**shift)
-    return float(exact) if Fraction(float(exact)) == exact else None
+    exact = (_MAGIC << shift) + addend - _MAGIC * factor  # times 2^shift
+    return math.ldexp(float(exact), -shift) if int(float(exact)) == exact else None
 
 
 def _middle(chain: Chain, numbers: _Range) -> ChainFlags:
