@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from operator import attrgetter
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +67,17 @@ def _methods(*, eq: bool, frozen: bool, slots: bool) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------------ methods
 
 
+_GETTERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+
 def _values(instance: Any) -> tuple[Any, ...]:
-    return tuple(getattr(instance, field.name) for field in dataclasses.fields(instance) if field.compare)
+    """The fields that are compared."""
+    get = _GETTERS.get(type(instance))
+    if get is None:
+        names = [field.name for field in dataclasses.fields(instance) if field.compare]
+        # Of one name `attrgetter` gives no tuple: the last one twice changes no comparison.
+        get = _GETTERS[type(instance)] = attrgetter(*names, names[-1]) if names else lambda _: ()
+    return get(instance)
 
 
 def _repr(self: Any) -> str:
@@ -82,7 +92,7 @@ def _eq(self: Any, other: object) -> bool:
 
 
 def _hash(self: Any) -> int:
-    return hash(_values(self))
+    return hash((type(self), _values(self)))
 
 
 def _refuse_set(self: Any, name: str, value: object) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from openrknn.errors import BadTableError, BadTextError, OutOfBoundsError, TooComplexError
 
@@ -147,9 +148,9 @@ class Table:
         """Where the table is in the file."""
         return self.buffer.file_offset + self.position
 
-    def present(self) -> Iterator[int]:
+    def present(self) -> list[int]:
         """The numbers of the slots that the file filled."""
-        return (number for number, slot in enumerate(self._slots) if slot)
+        return [number for number, slot in enumerate(self._slots) if slot]
 
     def _at(self, slot: int, size: int) -> int | None:
         slots = self._slots
@@ -223,6 +224,16 @@ class Table:
     def f32s(self, slot: int, *, cost: int = 0) -> memoryview[float]:
         """A vector of floats, as a view into the file; `cost` is paid for each that becomes an object."""
         return self._elements(slot, 4, cost=cost).cast("f")
+
+    def place(self, slot: int) -> tuple[int, int]:
+        """First byte and number of elements of a vector of 4-byte numbers: models have thousands of short ones."""
+        position = self._target(slot)
+        return (0, 0) if position is None else self.buffer.extent(position, 4)
+
+    def unpacked(self, start: int, count: int, code: str, cost: int) -> tuple[Any, ...]:
+        """The numbers of such a vector; `cost` is paid for each."""
+        self.buffer.charge(cost * count, start, 4 * count)
+        return struct.unpack_from(f"<{count}{code}", self.buffer.data, start)
 
     def structs(self, slot: int, element_bytes: int) -> memoryview:
         """A vector of fixed-size structs, as bytes."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from openrknn.chips import Chip, TaskList
 from openrknn.container import bson
@@ -62,9 +62,9 @@ class TableReader:
 
     def note_unknown(self, table: Table, slots: Mapping[str, int], what: str, *known: int) -> None:
         """Remember slots that the file fills and the schema does not name."""
-        named = {*slots.values(), *known}
+        named = slots.values()
         for slot in table.present():
-            if slot not in named:
+            if slot not in named and slot not in known:
                 self.unknown.append(f"{what} has slot {slot}, whose meaning is unknown")
 
     def note_filled(self, table: Table, slots: tuple[int, ...], what: str) -> None:
@@ -76,22 +76,12 @@ class TableReader:
     @staticmethod
     def numbers(table: Table, slot: int | None, what: str, limit: int = 4096) -> tuple[int, ...]:
         """A short vector of integers."""
-        if slot is None:
-            return ()
-        view = table.i32s(slot, cost=64)
-        if len(view) > limit:
-            raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        return tuple(view)
+        return _short(table, slot, what, limit, "i")
 
     @staticmethod
     def floats(table: Table, slot: int | None, what: str, limit: int = 65536) -> tuple[float, ...]:
         """A short vector of floats."""
-        if slot is None:
-            return ()
-        view = table.f32s(slot, cost=64)
-        if len(view) > limit:
-            raise FormatError(f"{what} has {len(view)} entries", offset=table.file_offset, section=table.buffer.section)
-        return tuple(view)
+        return _short(table, slot, what, limit, "f")
 
     # -- tensors ------------------------------------------------------------------------------------------------
 
@@ -401,3 +391,18 @@ def _count(counts: tuple[int, ...], slot: int) -> int:
     if not 0 <= count < 2**24:
         raise BadTaskError(f"an operator claims {count} tasks")
     return count
+
+
+def _short(table: Table, slot: int | None, what: str, limit: int, code: str) -> tuple[Any, ...]:
+    if slot is None:
+        return ()
+    start, count = table.place(slot)
+    if not count:
+        return ()
+    if count > limit:
+        raise FormatError(f"{what} has {count} entries", offset=table.file_offset, section=table.buffer.section)
+    return table.unpacked(start, count, code, _NUMBER_COST)
+
+
+_NUMBER_COST = 64
+"""Of a number that becomes a Python object."""

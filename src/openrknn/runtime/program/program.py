@@ -201,12 +201,11 @@ class Program:
 
     def _takes_pixels(self, tensor: Tensor) -> bool:
         """The converter sits in front of the first convolution: all who read the input must have one."""
-        readers = [operator for operator in self.operators if tensor in operator.inputs]
         return (
             self._tensors[tensor.name].is_image
             and tensor.dtype is DataType.INT8
             and any(patch.input == tensor.name for patch in self.graph.convert_patches)
-            and all(operator.placement is Placement.NPU for operator in readers)
+            and all(one.placement is Placement.NPU for one in self.operators if tensor in one.inputs)
         )
 
     def _link(self, addresses: Mapping[str, int]) -> None:
