@@ -43,10 +43,11 @@ class Buffer:
     again lives on an allowance. So a file may be as rich as it is large, and cannot be cheap and cost much.
     """
 
-    __slots__ = ("_left", "_seen", "data", "file_offset", "section")
+    __slots__ = ("_left", "_seen", "data", "file_offset", "section", "size")
 
     def __init__(self, data: memoryview, file_offset: int, section: str) -> None:
         self.data = data
+        self.size = len(data)
         self.file_offset = file_offset
         self.section = section
         self._left = _FREE_COST + len(data)
@@ -69,9 +70,9 @@ class Buffer:
 
     def check(self, position: int, size: int, what: str) -> None:
         """Raise unless `size` bytes at `position` are inside."""
-        if position < 0 or size < 0 or position + size > len(self.data):
+        if position < 0 or size < 0 or position + size > self.size:
             raise OutOfBoundsError(
-                f"{what} needs {size} bytes at {position:#x}, but the part has {len(self.data):#x}",
+                f"{what} needs {size} bytes at {position:#x}, but the part has {self.size:#x}",
                 offset=self.file_offset + max(position, 0),
                 section=self.section,
             )
@@ -103,7 +104,7 @@ class Buffer:
 
     def extent(self, position: int, element_bytes: int) -> tuple[int, int]:
         """First byte and element count of the vector at `position`."""
-        size = len(self.data)
+        size = self.size
         if not 0 <= position <= size - 4:
             self.check(position, 4, "a vector's length")
         count: int = _U32.unpack_from(self.data, position)[0]
@@ -157,7 +158,7 @@ class Table:
         if slot >= len(slots) or not slots[slot]:
             return None
         position = self.position + slots[slot]
-        if position + size > len(self.buffer.data):  # it is not before the table, which is inside
+        if position + size > self.buffer.size:  # it is not before the table, which is inside
             self.buffer.check(position, size, f"slot {slot} of a table")
         return position
 
@@ -227,8 +228,23 @@ class Table:
 
     def place(self, slot: int) -> tuple[int, int]:
         """First byte and number of elements of a vector of 4-byte numbers: models have thousands of short ones."""
-        position = self._target(slot)
-        return (0, 0) if position is None else self.buffer.extent(position, 4)
+        slots, buffer = self._slots, self.buffer
+        if slot >= len(slots) or not slots[slot]:
+            return 0, 0
+        # As `_target` and `extent`, in one.
+        size, position = buffer.size, self.position + slots[slot]
+        if position + 4 > size:
+            buffer.check(position, 4, f"slot {slot} of a table")
+        offset = _U32.unpack_from(buffer.data, position)[0]
+        if not offset:
+            return 0, 0
+        position += offset + 4
+        if position > size:
+            buffer.check(position - 4, 4, "a vector's length")
+        count: int = _U32.unpack_from(buffer.data, position - 4)[0]
+        if position + 4 * count > size:
+            buffer.check(position, 4 * count, f"a vector of {count} x 4 bytes")
+        return position, count
 
     def unpacked(self, start: int, count: int, code: str, cost: int) -> tuple[Any, ...]:
         """The numbers of such a vector; `cost` is paid for each."""
