@@ -134,6 +134,13 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockTurn:
+    """Blocks of `order` channels times one matrix; block p has every (channels / order)-th surface from p on."""
+
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
 class CachedAttention:
     """Attention over a cache of keys and values that lie in memory as weights, and over rows that are new.
 
@@ -172,12 +179,12 @@ class SquareSum:
 
 
 Form = (
-    Activation | Binary | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice | Softmax
-    | SquareSum | Turn
+    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice
+    | Softmax | SquareSum | Turn
 )  # fmt: skip
 FORMS = MappingProxyType({
-    "Activation": Activation, "Binary": Binary, "CachedScores": CachedAttention, "CachedValues": CachedAttention,
-    "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
+    "Activation": Activation, "Binary": Binary, "BlockTurn": BlockTurn, "CachedScores": CachedAttention,
+    "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
     "InverseEstimate": Estimate, "Pool": Pool, "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate,
     "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
 })  # fmt: skip

@@ -20,8 +20,11 @@ from openrknn.compiler.write import join_models
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
 from openrknn.cost import Cost
-from openrknn.llm.file import ASSETS, EMBEDDING, STEP, CacheLayout, LanguageFile, StepEntry, write_language
+from openrknn.llm.file import ASSETS, EMBEDDING, PREFIX, STEP, CacheLayout, LanguageFile, StepEntry, write_language
 from openrknn.llm.graph import StepGraph, cache_numbers, check
+from openrknn.llm.integers import IntegerProducts
+from openrknn.llm.quantise.engine import prefix_bytes
+from openrknn.llm.quantise.model import Quantised
 from openrknn.llm.ranges import measure_squares, powers
 from openrknn.llm.weights import WeightSource
 
@@ -45,7 +48,7 @@ class CompiledLanguage:
 
 
 def compile_language(
-    source: WeightSource,
+    source: WeightSource | Quantised,
     target: str = "rk3588",
     *,
     capacity: int = 1024,
@@ -53,15 +56,18 @@ def compile_language(
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
 ) -> CompiledLanguage:
-    """Compile a model in fp16 for caches of `capacity` tokens.
+    """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
     `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. `progress` is called with
     (stage, done, of). Raises `OptionError` for what this chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=1, fp16=True)
     chip = target_of(options.chip)
-    config = source.config
+    quantised = source if isinstance(source, Quantised) else None
+    source = source.source if isinstance(source, Quantised) else source
+    config, products = source.config, IntegerProducts(quantised)
     check(config, chip, capacity)
+    products.check(source)
     _check_options(source, capacity, prefill)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *sorted(set(prefill))]
@@ -71,24 +77,29 @@ def compile_language(
     costs: dict[int, Cost] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
-        graph = StepGraph(source, chip, capacity, tokens, has_head=tokens == 1, powers=divisors).build()
+        step = StepGraph(source, chip, capacity, tokens, tokens == 1, divisors, products)
+        graph = step.build()
         built = build_graph(graph, options)
         models.append(_sharing(models[0], built.model) if models else built.model)
         costs[tokens] = built.costs[1]
-        del built, graph
+        del built, graph, step
     tell("write", 0, 1)
-    step = encode(join_models(models))
+    data = encode(join_models(models))
     del models
-    if len(step) + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
-        raise OptionError(f"weights of {len(step):,} bytes and the cache are more than the 4 GB that an NPU addresses")
-    inside = {STEP: step, EMBEDDING: _embedding(source), **{ASSETS + name: one for name, one in (assets or {}).items()}}
+    if len(data) + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
+        raise OptionError(f"weights of {len(data):,} bytes and the cache are more than the 4 GB that an NPU addresses")
+    inside = {STEP: data, EMBEDDING: _embedding(source), **{ASSETS + name: one for name, one in (assets or {}).items()}}
+    prefix = None if quantised is None else quantised.prefix
+    if quantised is not None and prefix is not None:
+        inside[PREFIX] = prefix_bytes(quantised, prefix)
     file = LanguageFile(
         options.chip.name, capacity, tuple(StepEntry(tokens, tokens == 1) for tokens in sizes),
-        _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", config=config, files=inside,
+        _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
+        files=inside,
     )  # fmt: skip
-    data = write_language(file)
+    written = write_language(file)
     tell("write", 1, 1)
-    return CompiledLanguage(data, costs)
+    return CompiledLanguage(written, costs)
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 manifest.json       the configuration, what the graphs are for, how the cache lies in memory
 step.rknn           graphs of one and of several tokens, which share their weights
 embedding.bin       rows of half floats, scaled as the first layer takes them
+prefix.bin          quantised models: keys, values and logits of the first position, for texts that start with `prefix`
 assets/...          what generation needs besides: the tokenizer, a chat template
 """
 
@@ -22,7 +23,7 @@ from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
 
 FORMAT, _VERSION = "openrknn-language", 1
-STEP, EMBEDDING, ASSETS = "step.rknn", "embedding.bin", "assets/"
+STEP, EMBEDDING, PREFIX, ASSETS = "step.rknn", "embedding.bin", "prefix.bin", "assets/"
 _MOST = 1 << 31
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -57,6 +58,8 @@ class LanguageFile:
     graphs: tuple[StepEntry, ...]
     layout: CacheLayout
     made_by: str = ""
+    prefix: int | None = None
+    """The token whose first position was computed in float, once."""
     config: LanguageConfig = field(kw_only=True)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     path: str | None = None
@@ -69,6 +72,18 @@ class LanguageFile:
     def embedding(self) -> npt.NDArray[np.float16]:
         """[vocabulary, width]."""
         return np.frombuffer(self.files[EMBEDDING], np.float16).reshape(self.config.vocabulary, self.config.width)
+
+    @property
+    def prefix_rows(self) -> npt.NDArray[np.float16]:
+        """[layers, 2, kv_heads, 1, head_size]: keys and values of the prefix."""
+        config = self.config
+        shape = config.layers, 2, config.kv_heads, 1, config.head_size
+        return np.frombuffer(self.files[PREFIX], np.float16, int(np.prod(shape))).reshape(shape)
+
+    @property
+    def prefix_logits(self) -> npt.NDArray[np.float16]:
+        """[vocabulary]."""
+        return np.frombuffer(self.files[PREFIX], np.float16)[-self.config.vocabulary :]
 
     @property
     def assets(self) -> dict[str, bytes]:
@@ -84,7 +99,7 @@ def is_language(source: object) -> bool:
 def write_language(file: LanguageFile) -> bytes:
     """The file. The same model gives the same bytes; nothing is packed, so that it opens quickly."""
     manifest: dict[str, Any] = {"format": FORMAT, "version": _VERSION}
-    manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by")})
+    manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by", "prefix")})
     manifest.update(graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config))
     return write_zip(manifest, file.files, packed=False)
 
@@ -95,7 +110,7 @@ def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:
     name = path or "the language model"
     try:
         config = _config(manifest["config"])
-        file = from_plain(LanguageFile, manifest, ("made_by",), config=config, files=files, path=path)
+        file = from_plain(LanguageFile, manifest, ("made_by", "prefix"), config=config, files=files, path=path)
     except _WRONG as error:
         raise BadTextError(f"the manifest of {name} is not one of a language model: {error!r}") from None
     _check(file, name)
@@ -129,6 +144,12 @@ def _check(file: LanguageFile, name: str) -> None:
     wanted = 2 * file.config.vocabulary * file.config.width
     if len(file.files[EMBEDDING]) != wanted:
         raise FormatError(f"{EMBEDDING} in {name} has {len(file.files[EMBEDDING])} bytes, not {wanted}")
+    config = file.config
+    numbers = 2 * config.layers * config.kv_heads * config.head_size + config.vocabulary
+    if file.prefix is not None and (
+        not 0 <= file.prefix < config.vocabulary or len(file.files.get(PREFIX, b"")) != 2 * numbers
+    ):
+        raise FormatError(f"{name} starts with token {file.prefix}, and {PREFIX} is not that of {numbers} numbers")
     size, layout = file.config.head_size, file.layout
     whole = (file.capacity, layout.kernels), (size, layout.key_channels), (size, layout.kernels)
     if any(part <= 0 or many % part for many, part in (*whole, (file.capacity, layout.value_channels))):

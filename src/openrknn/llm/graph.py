@@ -23,11 +23,23 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.compiler.errors import OptionError
-from openrknn.compiler.forms import Activation, Binary, CachedAttention, Concat, Conv, Estimate, Softmax, SquareSum
-from openrknn.compiler.ir import Graph, Op
+from openrknn.compiler.forms import (
+    Activation,
+    Binary,
+    BlockTurn,
+    CachedAttention,
+    Concat,
+    Conv,
+    Estimate,
+    Softmax,
+    SquareSum,
+)
+from openrknn.compiler.ir import Graph, Op, Quantization
 from openrknn.compiler.normalise.layer_norm import NormParts
 from openrknn.compiler.targets import Target
 from openrknn.llm.config import LanguageConfig
+from openrknn.llm.integers import IntegerProducts, Integers, LazyStored
+from openrknn.llm.quantise.hadamard import rotation
 from openrknn.llm.ranges import DEFAULT_POWER
 from openrknn.llm.weights import WeightSource
 
@@ -73,13 +85,16 @@ class StepGraph:
     has_head: bool = True
     powers: Mapping[str, int] = field(default_factory=dict)
     """Norm -> the power of two that its sums of squares are divided by."""
+    products: IntegerProducts = field(default_factory=lambda: IntegerProducts(None))
+    """Those that are computed in int8; everything between them is fp16."""
     graph: Graph = field(init=False)
 
     def __post_init__(self) -> None:
         self.config = self.source.config
         self._names = frozenset(self.source.names())
         self.constants = LazyConstants()
-        self.graph = Graph(f"step{self.tokens}", [], [], constants=self.constants)
+        self.stored = LazyStored()
+        self.graph = Graph(f"step{self.tokens}", [], [], constants=self.constants, stored=self.stored)
         self._fresh: list[str] = []
 
     def build(self) -> Graph:
@@ -118,8 +133,9 @@ class StepGraph:
             return (whole.T * scale).T[order] if whole.size else whole
 
         has_bias = f"{name}.q.bias" in self._names
+        integers = self.products.of((f"{name}.q", f"{name}.k"), factors=scale, order=order)
         both = self._dense(f"{name}.qk", h, (heads + groups) * size, lambda: joined() * gain(),
-                           (lambda: joined(".bias")) if has_bias else None)  # fmt: skip
+                           (lambda: joined(".bias")) if has_bias else None, integers=integers)  # fmt: skip
         values = self._linear(f"{name}.v", h, groups * size, gain)
         each = self.capacity * groups * size * 2
         fresh = self.target.fp16.atom if self.tokens == 1 else self.tokens
@@ -147,6 +163,8 @@ class StepGraph:
         if config.gated:
             gate = self._linear(f"{name}.gate", h, config.hidden, gain, activation=function)
             up = self._binary(f"{name}.gated", "mul", gate, up)
+        if "down" in self.products.online:
+            up = self._turned(f"{name}.turned", up, self.products.online["down"])
         return self._linear(f"{name}.down", up, config.width, lambda: scaled, addend=x)
 
     def _head(self, x: str) -> None:
@@ -165,7 +183,9 @@ class StepGraph:
                 return self.source.get("head.bias")[first : first + count]
 
             has_bias = "head.bias" in self._names
-            parts.append(self._dense(f"head.{first}", h, count, rows, bias if has_bias else None))
+            integers = self.products.of(("head",), rows=slice(first, first + count))
+            made = self._dense(f"head.{first}", h, count, rows, bias if has_bias else None, integers=integers)
+            parts.append(made)
         self._concat("logits", parts)
 
     def _drop(self, x: str) -> None:
@@ -234,20 +254,42 @@ class StepGraph:
         scaled = self.config.residual_scale if addend is not None else 1.0
         has_bias = bias in self._names
         made = (lambda: self.source.get(bias) * np.float32(scaled)) if has_bias else None
-        return self._dense(name, x, outputs, make, made, activation=activation, addend=addend)
+        integers = self.products.of((name,), factors=np.full(outputs, scaled), columns=columns)
+        return self._dense(name, x, outputs, make, made, activation=activation, addend=addend, integers=integers)
 
     def _dense(
         self, name: str, x: str, outputs: int, make: Callable[[], Array], bias: Callable[[], Array] | None = None, *,
-        activation: Activation | None = None, addend: str | None = None,
+        activation: Activation | None = None, addend: str | None = None, integers: Integers | None = None,
     ) -> str:  # fmt: skip
-        weights = self.constants.put(f"{name}_matrix", lambda: make()[:, :, None, None])
+        if integers is not None:
+            x = self._rounded(x, integers.scale)
+            weights = self.constants.put(f"{name}_matrix", integers.matrix)
+            self.stored.put(weights, integers.stored)
+        else:
+            weights = self.constants.put(f"{name}_matrix", lambda: make()[:, :, None, None])
         if bias is not None:
             summand = self.constants.put(f"{name}_summand", bias)
         else:
             summand = self.graph.add_constant(f"{name}_summand", np.zeros(outputs, np.float32))
         made = self._value(name, (1, outputs, 1, self.tokens))
-        inputs = [x, weights, summand, *([addend] if addend is not None else [])]
+        joins = addend is not None and integers is None  # the pipe of integers adds nothing of fp16
+        inputs = [x, weights, summand, *([addend] if joins and addend is not None else [])]
         self._op("Conv", name, inputs, [made], Conv((1, 1), activation=activation))
+        return made if addend is None or joins else self._binary(f"{name}.sum", "add", made, addend)
+
+    def _rounded(self, x: str, scale: float) -> str:
+        """The value in int8; products that read the same numbers share it."""
+        name = f"{x}_int8"
+        if name not in self.graph.values:
+            made = self._value(name, self.graph.shape(x))
+            self.graph.values[made].quantization = Quantization(scale, 0)
+            self.graph.ops.append(Op("Convert", made, [x], [made]))
+        return name
+
+    def _turned(self, name: str, x: str, order: int) -> str:
+        matrix = self.graph.add_constant(f"{name}_matrix", rotation(order).T)
+        made = self._value(name, self.graph.shape(x))
+        self._op("BlockTurn", name, [x, matrix], [made], BlockTurn(order))
         return made
 
     def _binary(self, name: str, method: str, left: str, right: str, *, gain: float = 1.0, offset: float = 0.0) -> str:

@@ -144,6 +144,10 @@ class NpuEngine:
         self._activate(mine)
         found = []
         at = 0
+        if not mine.tokens and given[0] == self.file.prefix:
+            at = self._start(mine)
+            if all_logits or at == len(given):
+                found.append(self._scaled(self.file.prefix_logits.astype(np.float32)))
         while at < len(given):
             left = len(given) - at - 1
             size = 1 if all_logits or left < _WORTH else self._chunk(left)
@@ -159,6 +163,13 @@ class NpuEngine:
         if len(caches) != len(tokens):
             raise ValueError(f"{len(tokens)} tokens were given for {len(caches)} sequences")
         return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
+
+    def _start(self, cache: NpuCache) -> int:
+        """The first position of a quantised model is a constant; the tokens that are done then."""
+        rows = self.file.prefix_rows
+        self._write(rows[:, 0], rows[:, 1], 0)
+        cache._tokens += [self.file.prefix or 0]
+        return 1
 
     def _chunk(self, left: int) -> int:
         """The smallest graph that takes all of them, or the largest."""
@@ -189,8 +200,10 @@ class NpuEngine:
         return self._logits(bound) if "logits" in bound.outputs else None
 
     def _logits(self, bound: Binding) -> Floats:
+        return self._scaled(bound.outputs["logits"].reshape(-1)[: self._config.vocabulary].astype(np.float32))
+
+    def _scaled(self, logits: Floats) -> Floats:
         config = self._config
-        logits: Floats = bound.outputs["logits"].reshape(-1)[: config.vocabulary].astype(np.float32)
         if config.logit_scale != 1.0:
             logits *= np.float32(config.logit_scale)
         if config.logit_softcap is not None:

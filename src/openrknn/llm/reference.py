@@ -164,12 +164,15 @@ class Transformer:
             fed = self.norm(name + "ffn_post_norm", fed)
         return x + scale * fed
 
-    def logits(self, x: Floats) -> Floats:
-        """The head: [rows, vocabulary]."""
+    def scores(self, x: Floats) -> Floats:
+        """The head before its scale and soft cap: [rows, vocabulary]."""
         x = self.norm("final_norm", x)
         result = self.product("embedding" if self.config.tied_head else "head", x)
-        if "head.bias" in self._names:
-            result = result + self.weight("head.bias")
+        return result + self.weight("head.bias") if "head.bias" in self._names else result
+
+    def logits(self, x: Floats) -> Floats:
+        """The head: [rows, vocabulary]."""
+        result = self.scores(x)
         return softcap(result * np.float32(self.config.logit_scale), self.config.logit_softcap)
 
     def rows(self, name: str, rows: Sequence[int]) -> Floats:

@@ -16,7 +16,7 @@ from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
 from openrknn.compiler.lower.bits import lower_estimate
-from openrknn.compiler.lower.cached import lower_scores, lower_square_sum, lower_values
+from openrknn.compiler.lower.cached import lower_block_turn, lower_scores, lower_square_sum, lower_values
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
@@ -39,6 +39,7 @@ __all__ = ["Lowering", "Options", "lower"]
 _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Activation": lower_activation,
     "Binary": lower_binary,
+    "BlockTurn": lower_block_turn,
     "CachedScores": lower_scores,
     "CachedValues": lower_values,
     "Conv": lower_convolution,

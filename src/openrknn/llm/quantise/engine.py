@@ -41,6 +41,19 @@ class QuantisedEngine(ReferenceEngine):
         self._float.forget()
 
 
+def prefix_bytes(quantised: Quantised, token: int) -> bytes:
+    """The first position of all texts that start with a token, in fp16: keys and values, then logits.
+
+    [layers, 2, kv_heads, 1, head_size] and [vocabulary]. Logits are those before a scale and a soft cap.
+    """
+    model = _FloatTransformer(quantised)
+    cache = ReferenceCache(model.config)
+    x = model.hidden_states(cache, [token])
+    rows = np.stack([np.stack(pair) for pair in zip(cache.keys, cache.values, strict=True)])
+    logits = model.scores(x)[0]
+    return b"".join(bytes(part.astype(np.float16).tobytes()) for part in (rows, logits))
+
+
 class _FloatTransformer(Transformer):
     def __init__(self, quantised: Quantised) -> None:
         super().__init__(quantised.source, keep=False)

@@ -1,0 +1,82 @@
+"""Quantised models on the software NPU: int8 products in a step of fp16 give what the integers say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openrknn.compiler.errors import OptionError
+from openrknn.llm.compile import compile_language
+from openrknn.llm.config import Rope
+from openrknn.llm.npu import NpuEngine
+from openrknn.llm.quantise.engine import QuantisedEngine
+from openrknn.llm.quantise.measure import log_softmax
+from openrknn.llm.quantise.model import Quantised, quantise_language
+from openrknn.llm.reference import ReferenceEngine
+from openrknn.llm.weights import Floats
+
+from .sources import MemorySource
+
+CHANGES: dict[str, Any] = {
+    "vocabulary": 200, "width": 64, "head_size": 32, "hidden": 192, "context": 256, "rope": Rope(10000.0, 32),
+}  # fmt: skip
+RANDOM = np.random.default_rng(1)
+TEXTS = [[1, *RANDOM.integers(2, 200, 60).tolist()] for _ in range(3)]
+TOKENS = [1, *RANDOM.integers(2, 200, 20).tolist()]
+
+
+def divergence(wanted: Floats, found: Floats) -> float:
+    left, right = log_softmax(wanted), log_softmax(found)
+    return float((np.exp(left) * (left - right)).sum(axis=1).mean())
+
+
+@pytest.fixture(scope="module")
+def quantised() -> Quantised:
+    return quantise_language(MemorySource(**CHANGES), TEXTS, prefix=1, online=True)
+
+
+@pytest.fixture(scope="module")
+def expected(quantised: Quantised) -> Floats:
+    engine = QuantisedEngine(quantised)
+    return engine.forward(engine.new_cache(), TOKENS, all_logits=True)
+
+
+@pytest.mark.parametrize("chip", ["rk3588", "rk3576"])
+def test_the_npu_gives_what_the_integers_say(chip: str, quantised: Quantised, expected: Floats) -> None:
+    compiled = compile_language(quantised, chip, capacity=64, prefill=(32,))
+    reference = ReferenceEngine(MemorySource(**CHANGES))
+    wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)
+    with NpuEngine(compiled.data, "software") as engine:
+        found = engine.forward(engine.new_cache(), TOKENS, all_logits=True)
+        last = engine.forward(engine.new_cache(), TOKENS)
+    assert found.shape == expected.shape == (len(TOKENS), 200)
+    rounding = divergence(wanted, expected)
+    assert divergence(expected, found) < rounding
+    assert divergence(expected[-1:], last) < 2 * rounding
+    assert rounding < 0.01
+
+
+def test_int8_takes_less_room(quantised: Quantised) -> None:
+    small = compile_language(quantised, capacity=32, prefill=())
+    large = compile_language(MemorySource(**CHANGES), capacity=32, prefill=())
+    assert small.costs[1].cpu_operators == 0
+    assert len(small.data) < len(large.data)
+
+
+def test_a_prefix_alone_is_a_constant(quantised: Quantised, expected: Floats) -> None:
+    with NpuEngine(compile_language(quantised, capacity=32, prefill=()).data, "software") as engine:
+        cache = engine.new_cache()
+        np.testing.assert_allclose(engine.forward(cache, [1])[0], expected[0], rtol=2e-3, atol=2e-3)
+        assert cache.tokens == (1,)
+        other = engine.new_cache()
+        assert np.array_equal(engine.forward(cache, TOKENS[1:3]), engine.forward(other, TOKENS[:3]))
+
+
+def test_what_cannot_be_compiled_is_named(quantised: Quantised) -> None:
+    source = MemorySource(**CHANGES)
+    with pytest.raises(OptionError, match="quantise the model with rotation"):
+        compile_language(quantise_language(source, TEXTS, rotate=False), capacity=32, prefill=())
+    with pytest.raises(OptionError, match="W4A16 only be measured"):
+        compile_language(quantise_language(source, TEXTS, precision="w4a16"), capacity=32, prefill=())
