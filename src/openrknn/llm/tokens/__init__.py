@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from openrknn.errors import UnsupportedError
 from openrknn.llm.files.gguf import GgufFile
+from openrknn.llm.tokens.folder_tokens import folder_tokenizer
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
 from openrknn.llm.tokens.tokenizer import Tokenizer, TokenStream
 
@@ -20,5 +20,5 @@ def open_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
     """The vocabulary of a GGUF file, or of a folder with tokenizer.json."""
     found = Path(path)
     if found.is_dir():
-        raise UnsupportedError(f"{found} is a folder; GGUF files are read")
+        return folder_tokenizer(found)
     return gguf_tokenizer(GgufFile(found).metadata)

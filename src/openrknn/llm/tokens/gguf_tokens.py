@@ -9,6 +9,7 @@ import numpy as np
 
 from openrknn.llm.errors import TokenizerError
 from openrknn.llm.tokens.encoders import SPACE, Encoder, ScoredPieces, byte_pairs, unigrams, word_pieces
+from openrknn.llm.tokens.names import SpecialText
 from openrknn.llm.tokens.pieces import byte_level, sentence_piece, word_piece
 from openrknn.llm.tokens.splits import split_of
 from openrknn.llm.tokens.tokenizer import END_NAMES, Specials, Tokenizer
@@ -51,8 +52,9 @@ class _Reader:
             return b"" if token in silent else spoken[token] if token in spoken else piece(self.texts[token])
 
         is_spm = self.kind == "llama"
+        whole = SpecialText(encoder, control, literal, self._swallowing(control, literal))
         return Tokenizer(
-            len(self.texts), encoder, text_of, self._specials(control, literal), templates=self._templates(),
+            len(self.texts), whole, text_of, self._specials(control), templates=self._templates(),
             drops_first_space=is_spm and self._flag("ggml.add_space_prefix", True),
         )  # fmt: skip
 
@@ -82,7 +84,7 @@ class _Reader:
             raise TokenizerError(f"the token for unknown words, {name[:40]!r}, is not in the vocabulary")
         return word_pieces(words, name), word_piece
 
-    def _specials(self, control: Mapping[str, int], literal: Mapping[str, int]) -> Specials:
+    def _specials(self, control: Mapping[str, int]) -> Specials:
         ids = {name: self._id(key) for name, key in _NAMED.items()}
         bos, eos, cls, sep = ids["bos_token"], ids["eos_token"], ids["cls_token"], ids["sep_token"]
         is_bert = self.kind == "bert"
@@ -92,14 +94,15 @@ class _Reader:
         begin = (first,) if first is not None and self._flag("ggml.add_bos_token", begins) else ()
         end = (last,) if last is not None and self._flag("ggml.add_eos_token", is_bert or self.kind == "t5") else ()
         ends = {eos, self._id("eot_token_id"), self._id("eom_token_id"), *(control.get(name) for name in END_NAMES)}
-        swallow: frozenset[int] = frozenset()
-        if "phi-3" in str(self._metadata.get("general.name", "")).lower().replace("phi3", "phi-3"):
-            keep = {"<unk>", "<s>", "<|endoftext|>"}
-            swallow = frozenset(token for text, token in {**control, **literal}.items() if text not in keep)
-        return Specials(
-            control, literal, begin, end, frozenset(token for token in ends if token is not None),
-            {name: self.texts[token] for name, token in ids.items() if token is not None}, swallow,
-        )  # fmt: skip
+        named = {name: self.texts[token] for name, token in ids.items() if token is not None}
+        return Specials(begin, end, frozenset(token for token in ends if token is not None), named)
+
+    def _swallowing(self, control: Mapping[str, int], literal: Mapping[str, int]) -> frozenset[int]:
+        """Phi-3 drops space behind its special tokens; only the model's name tells it."""
+        if "phi-3" not in str(self._metadata.get("general.name", "")).lower().replace("phi3", "phi-3"):
+            return frozenset()
+        keep = {"<unk>", "<s>", "<|endoftext|>"}
+        return frozenset(token for text, token in {**control, **literal}.items() if text not in keep)
 
     def _templates(self) -> dict[str, str]:
         found = {}

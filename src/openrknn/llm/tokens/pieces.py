@@ -30,6 +30,11 @@ def sentence_piece(text: str) -> bytes:
     return bytes([int(match[1], 16)]) if match else text.replace(SPACE, " ").encode()
 
 
+def hash_piece(text: str) -> bytes:
+    """BERT, as its own files write it: what continues a word begins with ##."""
+    return (text[2:] if text.startswith("##") else f" {text}").encode()
+
+
 def word_piece(text: str) -> bytes:
     """BERT, as GGUF writes it: what begins a word begins with the sign of a space."""
     return text.replace(SPACE, " ").encode()

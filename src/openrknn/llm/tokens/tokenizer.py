@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from openrknn.llm.tokens.encoders import Encoder
+from typing import Protocol
 
 END_NAMES = frozenset({
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "<|end_of_text|>", "<EOT>",
@@ -15,22 +14,22 @@ END_NAMES = frozenset({
 """Control tokens that end a text or a turn, also where the file names only one of them."""
 
 
+class TextEncoder(Protocol):
+    """A whole text into tokens; `special`: names of control tokens become those tokens."""
+
+    def encode(self, text: str, *, special: bool) -> list[int]: ...
+
+
 @dataclass(frozen=True)
 class Specials:
-    """Tokens that are no text, and what texts begin and end with."""
+    """What texts begin and end with, and tokens that mean something."""
 
-    control: Mapping[str, int]
-    """Names that become a token only where special tokens are asked for: <|im_start|>."""
-    literal: Mapping[str, int]
-    """Names that are always this token, and its text too: a run of spaces, <tool_call>."""
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
     ends: frozenset[int] = frozenset()
     """Tokens after which a model has nothing more to say."""
     named: Mapping[str, str] = field(default_factory=dict)
     """bos_token, eos_token, ...: the texts, for chat templates."""
-    swallow_space_after: frozenset[int] = frozenset()
-    """Space behind these is dropped (Phi-3)."""
 
 
 class Tokenizer:
@@ -39,7 +38,7 @@ class Tokenizer:
     def __init__(
         self,
         size: int,
-        encoder: Encoder,
+        encoder: TextEncoder,
         piece: Callable[[int], bytes],
         specials: Specials,
         *,
@@ -49,8 +48,6 @@ class Tokenizer:
         self._size, self._encoder, self._piece, self.specials = size, encoder, piece, specials
         self._drops_first_space = drops_first_space
         self.templates = dict(templates or {})
-        self._control_only = Names(specials.literal)
-        self._all = Names({**specials.literal, **specials.control})
 
     @property
     def size(self) -> int:
@@ -73,15 +70,7 @@ class Tokenizer:
         """
         # A lone surrogate cannot be in a file or a request; U+FFFD is what UTF-8 decoders make of it.
         text = text.encode("utf-8", "replace").decode() if not text.isascii() else text
-        tokens: list[int] = []
-        is_start = True
-        for part in (self._all if special else self._control_only).cut(text):
-            if isinstance(part, int):
-                tokens.append(part)
-            else:
-                swallow = bool(tokens) and is_start and tokens[-1] in self.specials.swallow_space_after
-                tokens += self._encoder.encode(part.lstrip() if swallow else part, is_start=is_start)
-            is_start = isinstance(part, int)
+        tokens = self._encoder.encode(text, special=special)
         if not begin:
             return tokens
         first, last = self.specials.begin, self.specials.end
@@ -119,32 +108,3 @@ class TokenStream:
     def finish(self) -> str:
         """What is left at the end: U+FFFD for half a character."""
         return self._decoder.decode(b"", True)
-
-
-class Names:
-    """Finds names of tokens in text; of two that begin at the same place, the longer one."""
-
-    def __init__(self, names: Mapping[str, int]) -> None:
-        self._names = {name: token for name, token in names.items() if name}
-        lengths: dict[str, set[int]] = {}
-        for name in self._names:
-            lengths.setdefault(name[0], set()).add(len(name))
-        self._lengths = {first: sorted(found, reverse=True) for first, found in lengths.items()}
-
-    def cut(self, text: str) -> Iterable[str | int]:
-        """The text in order: pieces of it, and tokens."""
-        start = at = 0
-        while at < len(text):
-            for length in self._lengths.get(text[at], ()):
-                token = self._names.get(text[at : at + length])
-                if token is not None:
-                    if start < at:
-                        yield text[start:at]
-                    yield token
-                    at += length
-                    start = at
-                    break
-            else:
-                at += 1
-        if start < len(text):
-            yield text[start:]

@@ -1,0 +1,138 @@
+"""The vocabulary of a Hugging Face folder: tokenizer.json, and what the files beside it say about special tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openrknn.llm.errors import TokenizerError
+from openrknn.llm.files.jsonfile import parse_object, read_object
+from openrknn.llm.tokens.encoders import tokenizers_library
+from openrknn.llm.tokens.pieces import byte_level, hash_piece, sentence_piece
+from openrknn.llm.tokens.tokenizer import END_NAMES, Specials, Tokenizer
+
+_MOST_BYTES = 256 << 20
+_LONGEST_TEMPLATE = 4 << 20
+_NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+def folder_tokenizer(folder: Path) -> Tokenizer:
+    """All kinds that the `tokenizers` library reads."""
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        if (folder / "tokenizer.model").is_file():
+            raise TokenizerError(
+                f"{folder} has a SentencePiece model and no tokenizer.json: save its tokenizer once with "
+                "transformers, or use a GGUF file"
+            )
+        raise TokenizerError(f"{path} is not there")
+    with path.open("rb") as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise TokenizerError(f"tokenizer.json has more than {_MOST_BYTES} bytes")
+    said = parse_object(data, "tokenizer.json")
+    library = tokenizers_library()
+    try:
+        made = library.Tokenizer.from_str(data.decode("utf-8"))
+        # Training settings: a prompt is neither cut nor filled up.
+        made.no_truncation()
+        made.no_padding()
+    except Exception as error:
+        # The library has no kind of error of its own.
+        raise TokenizerError(f"tokenizer.json cannot be read: {str(error)[:200]}") from error
+    beside = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    return _Folder(folder, made, said, beside).tokenizer()
+
+
+class _Folder:
+    def __init__(self, folder: Path, made: Any, said: dict[str, Any], beside: dict[str, Any]) -> None:
+        self._folder, self._made, self._said, self._beside = folder, made, said, beside
+        self._added = {int(token): found for token, found in made.get_added_tokens_decoder().items()}
+
+    def tokenizer(self) -> Tokenizer:
+        size = max([self._made.get_vocab_size(with_added_tokens=True), *(token + 1 for token in self._added)])
+        control = {str(found.content): token for token, found in self._added.items() if found.special}
+        silent = frozenset(control.values())
+        literal = {token: str(found.content).encode() for token, found in self._added.items() if not found.special}
+        meaning = self._meaning()
+
+        def text_of(token: int) -> bytes:
+            if token in silent:
+                return b""
+            text = self._made.id_to_token(token)
+            return literal[token] if token in literal else meaning(text) if text is not None else b""
+
+        begin, end = self._template()
+        named = {key: text for key in _NAMED if (text := _content(self._beside.get(key)))}
+        ends = {control[name] for name in END_NAMES if name in control} | self._ends(size)
+        if named.get("eos_token") in control:
+            ends.add(control[named["eos_token"]])
+        return Tokenizer(
+            size, _Library(self._made), text_of, Specials(begin, end, frozenset(ends), named),
+            templates=self._templates(), drops_first_space=self._drops_first_space(),
+        )  # fmt: skip
+
+    def _meaning(self) -> Callable[[str], bytes]:
+        kinds = set(_kinds(self._said.get("decoder")))
+        if "ByteLevel" in kinds:
+            return byte_level
+        return hash_piece if "WordPiece" in kinds else sentence_piece
+
+    def _drops_first_space(self) -> bool:
+        return bool({"Strip", "Metaspace", "WordPiece"} & set(_kinds(self._said.get("decoder"))))
+
+    def _template(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What the library puts around a text."""
+        plain = self._made.encode("a", add_special_tokens=False).ids
+        whole = self._made.encode("a", add_special_tokens=True).ids
+        for first in range(len(whole) - len(plain) + 1):
+            if whole[first : first + len(plain)] == plain:
+                return tuple(whole[:first]), tuple(whole[first + len(plain) :])
+        return (), ()
+
+    def _ends(self, size: int) -> set[int]:
+        found: set[int] = set()
+        for name in ("generation_config.json", "config.json"):
+            if (self._folder / name).is_file():
+                value = read_object(self._folder / name).get("eos_token_id")
+                values = value if isinstance(value, list) else [value]
+                found |= {token for token in values if type(token) is int and 0 <= token < size}
+        return found
+
+    def _templates(self) -> dict[str, str]:
+        path = self._folder / "chat_template.jinja"
+        if path.is_file() and path.stat().st_size <= _LONGEST_TEMPLATE:
+            return {"default": path.read_text(encoding="utf-8", errors="replace")}
+        said = self._beside.get("chat_template")
+        if isinstance(said, str):
+            return {"default": said}
+        pairs = [item for item in said if isinstance(item, dict)] if isinstance(said, list) else []
+        return {str(item.get("name")): item["template"] for item in pairs if isinstance(item.get("template"), str)}
+
+
+class _Library:
+    """The library finds names of tokens itself."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self._plain = tokenizers_library().Tokenizer.from_str(made.to_str())
+        self._plain.encode_special_tokens = True
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        return list((self._made if special else self._plain).encode(text, add_special_tokens=False).ids)
+
+
+def _kinds(decoder: Any) -> list[str]:
+    """The types of a decoder and of those inside it."""
+    text = json.dumps(decoder)
+    found = decoder.get("decoders", []) if isinstance(decoder, dict) and len(text) < 100_000 else []
+    own = [decoder["type"]] if isinstance(decoder, dict) and isinstance(decoder.get("type"), str) else []
+    return own + [inner["type"] for inner in found if isinstance(inner, dict) and isinstance(inner.get("type"), str)]
+
+
+def _content(value: Any) -> str:
+    """A special token is a text, or an object with its text."""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else ""
