@@ -114,3 +114,5 @@ static void narrow_depthwise(const depthwise_task *task)
 {
     depthwise_of(task, 1);
 }
+
+#include "dotprod_product.h"

@@ -187,3 +187,51 @@ PICTURE_TILE(3)
 PICTURE_TILE(4)
 PICTURE_TILE(5)
 PICTURE_TILE(6)
+
+/*
+ * Rows of a matrix, a step apart, by the 16 columns of a panel: `taps` pieces of 16 bytes follow each other. The last one
+ * loads the 16 bytes behind the rows, which are the next row or SLACK.
+ */
+#define ROW_AT_0 "[%[at]]"
+#define ROW_AT_1 "[%[at], %[step]]"
+#define ROW_AT_2 "[%[next]]"
+#define ROW_AT_3 "[%[next], %[step]]"
+#define ROW_AT_4 "[%[last]]"
+#define ROW_AT_5 "[%[last], %[step]]"
+#define LOAD_ROW(p, a, b, c, d) "ldr q" #p ", " ROW_AT_##p "\n"
+#define LOAD_NEXT_OF_ROW(p) "ldr q" #p ", " ROW_AT_##p "\n"
+
+#define ROWS_TILE(n)                                                                                                   \
+    static void rows_##n(const segment_task *task, int32_t first)                                                      \
+    {                                                                                                                  \
+        const int64_t step = task->pixel_step;                                                                         \
+        const uint8_t *weights = task->weights, *input = task->input + first * step;                                   \
+        const uint8_t *at = input, *next = at + 2 * step, *last = at + 4 * step;                                       \
+        const int32_t *window = NULL;                                                                                  \
+        int32_t taps = task->taps;                                                                                     \
+        __asm__ volatile(EACH_##n(START)                                                                               \
+                         WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
+                         EACH_##n(LOAD_ROW)                                                                            \
+                         "2:\n"                                                                                        \
+                         "add %[at], %[at], #16\n"                                                                     \
+                         "add %[next], %[next], #16\n"                                                                 \
+                         "add %[last], %[last], #16\n"                                                                 \
+                         LANE(n, 0, 32, 48, 64, 80, NOTHING)                                                           \
+                         LANE(n, 1, 96, 112, 128, 144, NOTHING)                                                        \
+                         LANE(n, 2, 160, 176, 192, 208, NOTHING)                                                       \
+                         LANE(n, 3, 224, 240, 256, 272, LOAD_NEXT_OF_ROW)                                              \
+                         "add %[weights], %[weights], #256\n"                                                          \
+                         "subs %w[taps], %w[taps], #1\n"                                                               \
+                         "b.ne 2b\n"                                                                                   \
+                         EACH_##n(STORE)                                                                               \
+                         : [weights] "+&r"(weights), [at] "+&r"(at), [next] "+&r"(next), [last] "+&r"(last),           \
+                           [taps] "+&r"(taps)                                                                          \
+                         : [step] "r"(step), TILE_INPUTS                                                               \
+                         : "memory", "cc", TILE_REGISTERS);                                                            \
+    }
+ROWS_TILE(1)
+ROWS_TILE(2)
+ROWS_TILE(3)
+ROWS_TILE(4)
+ROWS_TILE(5)
+ROWS_TILE(6)

@@ -258,10 +258,13 @@ typedef struct kernel_set {
 } kernel_set;
 
 /* The part of a set that has the same names in every file: most of it comes from the templates. */
+/* A set may have another one. */
+#define PRODUCT_KERNEL product
+
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
     .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
-    .map = map, .pool = pool_row, .product = product, .product_offset = PRODUCT_OFFSET,                               \
+    .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                               \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
