@@ -14,6 +14,7 @@ _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
     "run models": ("run", "demo", "examples", *_PICTURES, "vision", "stream"),
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
+    "talk": ("chat", "llm"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare", "check"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "run and trace programs that use an NPU": ("exec", "library", "device", "board", "spy", "trace", "verify"),

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from openrknn.serve.settings import Settings
 
 NAME = "serve"
-HELP = "serve models and voices over REST and gRPC, with a web page and metrics"
+HELP = "serve models, voices and language models over REST and gRPC, with a web page and metrics"
 DESCRIPTION = """Serve models: Open Inference Protocol v2 over REST and gRPC (Triton's clients work as they are),
 an endpoint that takes pictures and returns labels, boxes or text, a web page, and metrics. Voices: speech to text and
-text to speech as OpenAI's clients ask for it, and Wyoming for Home Assistant. Without an NPU the software
+text to speech as OpenAI's clients ask for it, and Wyoming for Home Assistant. Language models: chats, texts and
+embeddings as OpenAI's and Ollama's clients ask for them. Without an NPU the software
 NPU does the work. SIGTERM and Ctrl-C drain: accepted requests are answered before it stops. See docs/serve.md."""
 EXAMPLES = (
     "openrknn serve yolo.rknn                          then open http://127.0.0.1:8000",
@@ -30,6 +31,7 @@ EXAMPLES = (
     "openrknn serve https://example.org/yolo.rknn#sha256=...",
     "OPENRKNN_TOKEN=... openrknn serve models/ --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem",
     "openrknn serve --voice moonshine-tiny --wyoming tcp://0.0.0.0:10300   speech to text; Home Assistant finds it",
+    "openrknn serve --llm smollm2-135m-instruct        a language model, as OpenAI's and Ollama's clients ask for it",
     "curl --data-binary @cat.jpg http://127.0.0.1:8000/v2/models/yolo/image",
 )
 _LOG = logging.getLogger(__name__)
@@ -77,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     voices.add_argument("--voice-streams", type=positive, metavar="N", default=4,
                         help="conversations with one voice at a time (default: 4)")  # fmt: skip
     voices.add_argument("--wyoming", metavar="URI", help="Home Assistant's protocol, such as tcp://0.0.0.0:10300")
+    _add_languages(parser.add_argument_group("language models"))
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-audio", type=seconds, metavar="S", default=1800.0, help="longest recording or stream (default: 1800)"
@@ -123,6 +126,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                       help="send OpenTelemetry traces to this endpoint, such as http://localhost:4318")  # fmt: skip
 
 
+def _add_languages(texts: argparse._ArgumentGroup) -> None:
+    texts.add_argument("--llm", metavar="[NAME=]FILE", action="append", default=[],
+                       help="serve a language model: a GGUF file, or a name that was got; repeat for more")  # fmt: skip
+    texts.add_argument("--llm-sequences", type=positive, metavar="N", default=8,
+                       help="requests that one language model computes together (default: 8)")  # fmt: skip
+
+
 def _add_client_limits(limits: argparse._ArgumentGroup) -> None:
     limits.add_argument("--client-connections", type=positive, metavar="N", default=256,
                         help="connections of one client (address, IPv6 /64) to each port (default: 256)")  # fmt: skip
@@ -141,8 +151,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.serve.sources.address import is_remote, parse
     except ImportError as error:
         raise CommandError(missing(error, "serve")) from None
-    if not arguments.sources and not arguments.voice:
-        raise CommandError("there is nothing to serve: give a model, a folder of models, or --voice SET")
+    if not arguments.sources and not arguments.voice and not arguments.llm:
+        raise CommandError("there is nothing to serve: give a model, a folder of models, --voice SET or --llm FILE")
     if arguments.wyoming and not arguments.voice:
         raise CommandError("--wyoming serves voices: give at least one --voice SET")
     settings = settings_from(arguments)
@@ -183,6 +193,8 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         sources=arguments.sources,
         voices=arguments.voice,
         voice_streams=arguments.voice_streams,
+        llms=arguments.llm,
+        llm_sequences=arguments.llm_sequences,
         wyoming=arguments.wyoming,
         name=arguments.name,
         host=arguments.host,

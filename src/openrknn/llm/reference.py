@@ -90,6 +90,13 @@ class ReferenceEngine:
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
         return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
 
+    def hidden(self, tokens: Sequence[int]) -> Floats:
+        """Rows of the last layer of a text, after its norm, [tokens, width]: what embeddings are pooled from."""
+        if not tokens:
+            raise ValueError("no tokens to compute")
+        rows = self._model.hidden_states(ReferenceCache(self.config), tokens)
+        return self._model.norm("final_norm", rows) if self.config.norm_first else rows
+
     def close(self) -> None:
         self._model.forget()
 

@@ -14,7 +14,7 @@ _LARGEST = 1 << 31
 """Bytes of a package, unpacked."""
 _MOST_FILES = 20_000
 _DATA = frozenset(
-    (".onnx", ".ort", ".tflite", ".bin", ".json", ".txt", ".wav", ".pth", ".pt", ".npz", ".npy", ".md", "")
+    (".onnx", ".ort", ".tflite", ".bin", ".json", ".txt", ".wav", ".pth", ".pt", ".npz", ".npy", ".md", ".gguf", "")
 )
 """Endings of files that are unpacked: data, licences and notes; no programs."""
 

