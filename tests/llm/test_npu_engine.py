@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -198,3 +201,35 @@ def test_a_manifest_that_does_not_fit_its_model_is_refused(
     file: LanguageFile = replace(read_language(compiled.data), **change)  # type: ignore[arg-type]
     with pytest.raises(FormatError, match=text):
         NpuEngine(write_language(file), "software")
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from openrknn.llm.npu import NpuEngine
+
+device, model = sys.argv[1:]
+found = []
+for name in ("software", device):
+    with NpuEngine(model, name) as engine:
+        cache = engine.new_cache()
+        found.append([engine.forward(cache, tokens) for tokens in ([3, 17, 150, 42, 8, 9, 100], [5], [6])])
+print("same" if np.array_equal(*found) else "different")
+"""
+
+
+@pytest.mark.parametrize("driver", ["rknpu", "rocket"])
+def test_kernel_drivers_give_the_same_logits(driver: str, compiled: CompiledLanguage, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.rknnz"
+    path.write_bytes(compiled.data)
+    command = [sys.executable, "-m", "openrknn.cli", "exec", "--driver", driver, "--", sys.executable, "-c", PROGRAM]
+    done = subprocess.run([*command, driver, str(path)], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "same"
+
+
+@pytest.mark.parametrize("chip", ["rk3562", "rk3576"])
+def test_chips_compute_the_same_numbers(chip: str, engine: NpuEngine, source: MemorySource) -> None:
+    expected = engine.forward(engine.new_cache(), TOKENS[:8])
+    with NpuEngine(compile_language(source, chip, capacity=64, prefill=(32,)).data, "software") as other:
+        assert np.array_equal(other.forward(other.new_cache(), TOKENS[:8]), expected)
