@@ -250,10 +250,11 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
-def build_graph(graph: Graph, options: CompileOptions) -> _Built:
-    """A normalised graph of fp16, which nobody imported: a model of it alone."""
+def build_graph(graph: Graph, options: CompileOptions, packed: dict[str, Any] | None = None) -> _Built:
+    """A normalised graph of fp16, which nobody imported: a model of it alone. `packed`: as in `lower`."""
     preprocess = Preprocess.of(graph, None, None, options.order)
-    return _Back(options, target_of(options.chip).fp16, preprocess, 1).build(graph, {}, options.cores, 1)
+    back = _Back(options, target_of(options.chip).fp16, preprocess, 1, packed)
+    return back.build(graph, {}, options.cores, 1)
 
 
 class _Built(NamedTuple):
@@ -271,6 +272,7 @@ class _Back:
     form: Format
     preprocess: Preprocess
     batch: int
+    packed: dict[str, Any] | None = None
 
     def single(self, statistics: Mapping[str, Statistics], graph: Graph) -> Model:
         """One item, one core: to measure with."""
@@ -283,7 +285,7 @@ class _Back:
         chip = self.options.chip
         core_counts = CORE_COUNTS if cores != 1 and chip.cores == _MOST_CORES else ()
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
-        lowering = lower(graph, self.form, choice, statistics, target_of(chip))
+        lowering = lower(graph, self.form, choice, statistics, target_of(chip), self.packed)
         if not lowering.target.has_cpu:
             refuse_cpu(lowering.program)
         choose_shares(lowering.program, cores, bold=self.options.bold)

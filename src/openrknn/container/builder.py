@@ -78,15 +78,22 @@ class Builder:
 
     def root(self, slots: Iterable[Slot]) -> bytes:
         """Write the root table and everything under it; the finished buffer, a multiple of 64 bytes long."""
+        return b"".join(self.root_pieces(slots))
+
+    def root_pieces(self, slots: Iterable[Slot]) -> list[bytes | memoryview]:
+        """The same, one piece behind the other: blobs are those that were given, and not copied."""
         position = self.table(list(slots))
         struct.pack_into("<I", self.data, 0, position)
+        size = len(self.data)
+        pieces: list[bytes | memoryview] = []
         for at, data in reversed(self._late):
-            self._pad(_BLOB_ALIGNMENT, 4)
-            struct.pack_into("<Q", self.data, at, len(self.data) - at)
-            self.data += struct.pack("<I", len(data))
-            self.data += data
-        self._pad(_BLOB_ALIGNMENT)
-        return bytes(self.data)
+            before = bytes(-(size + 4) % _BLOB_ALIGNMENT)
+            size += len(before)
+            struct.pack_into("<Q", self.data, at, size - at)
+            plain = memoryview(data).cast("B")
+            pieces += [before + struct.pack("<I", len(plain)), plain]
+            size += 4 + len(plain)
+        return [bytes(self.data), *pieces, bytes(-size % _BLOB_ALIGNMENT)]
 
     def table(self, slots: Sequence[Slot]) -> int:
         """Write a table, then what its slots point to; its position."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from openrknn.container.dataclass_json import from_plain
 from openrknn.container.onnxdata import refuse_external_data
@@ -159,17 +159,27 @@ def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
 
 def write_zip(manifest: Mapping[str, Any], files: Mapping[str, bytes], *, packed: bool) -> bytes:
     """A manifest and files; the same ones give the same bytes."""
+    out = BytesIO()
+    write_zip_to(out, manifest, {name: [data] for name, data in files.items()}, packed=packed)
+    return out.getvalue()
+
+
+def write_zip_to(
+    out: BinaryIO, manifest: Mapping[str, Any], files: Mapping[str, Sequence[bytes | memoryview]], *, packed: bool
+) -> None:
+    """The same, to a file that is open; contents come in pieces, so that large ones need not be in memory twice."""
     import zipfile
 
-    out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        entries = [(_MANIFEST, json.dumps(manifest, indent=1).encode()), *sorted(files.items())]
-        for name, data in entries:
+        entries = [(_MANIFEST, [json.dumps(manifest, indent=1).encode()]), *sorted(files.items())]
+        for name, pieces in entries:
             info = zipfile.ZipInfo(name)  # dated 1980: no clock gets into the file
             info.compress_type = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
             info.external_attr = 0o644 << 16
-            archive.writestr(info, data)
-    return out.getvalue()
+            info.file_size = sum(map(len, pieces))
+            with archive.open(info, "w") as file:
+                for piece in pieces:
+                    file.write(piece)
 
 
 def read_bundle(source: str | os.PathLike[str] | bytes) -> Bundle:

@@ -29,6 +29,11 @@ def encode(model: Model, *, drop_unknown: bool = False) -> bytes:
     Raises `UnsupportedError` for models of toolkits before 1.5.2, and, unless `drop_unknown`, for models with parts
     that are not understood.
     """
+    return b"".join(encode_pieces(model, drop_unknown=drop_unknown))
+
+
+def encode_pieces(model: Model, *, drop_unknown: bool = False) -> list[bytes | memoryview]:
+    """The same, one piece behind the other: constants are not copied."""
     if model.format_version != _FORMAT_VERSION:
         raise UnsupportedError(
             "only the containers 6 and 0x1004 (mini) can be written; this is a "
@@ -37,17 +42,17 @@ def encode(model: Model, *, drop_unknown: bool = False) -> bytes:
     if model.unknown and not drop_unknown:
         raise UnsupportedError(f"writing would lose what is not understood: {'; '.join(model.unknown[:3])}")
     is_mini = model.flavour is Flavour.MINI
-    payload = mini_writer.payload(model) if is_mini else _payload(model)
+    payload = [mini_writer.payload(model)] if is_mini else _payload(model)
     version = mini_writer.CONTAINER_VERSION if is_mini else _CONTAINER_VERSION
-    header = MAGIC + struct.pack("<QQ", version, len(payload))
+    header = MAGIC + struct.pack("<QQ", version, sum(map(len, payload)))
     json = bytes(model.json_bytes)
-    return header.ljust(HEADER_BYTES, b"\0") + payload + struct.pack("<Q", len(json)) + json
+    return [header.ljust(HEADER_BYTES, b"\0"), *payload, struct.pack("<Q", len(json)) + json]
 
 
-def _payload(model: Model) -> bytes:
+def _payload(model: Model) -> list[bytes | memoryview]:
     writer = TableWriter(V6, _IDENTIFIER)
     build, slots = writer.build, V6.model
-    return build.root(
+    return build.root_pieces(
         [
             *writer.numbers(slots, "i", format_version=model.format_version, toolkit_number=model.toolkit_number),
             *writer.numbers(slots, "B", framework_layout=model.framework_layout),

@@ -6,8 +6,12 @@ Path("model.rknnz").write_bytes(data)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +21,11 @@ from openrknn.compiler.options import CompileOptions
 from openrknn.compiler.pipeline import build_graph
 from openrknn.compiler.targets import Target, target_of
 from openrknn.compiler.write import join_models
+from openrknn.container.bundle import write_zip_to
 from openrknn.container.model import Model
-from openrknn.container.writer import encode
+from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
-from openrknn.llm.file import ASSETS, EMBEDDING, PREFIX, STEP, CacheLayout, LanguageFile, StepEntry, write_language
+from openrknn.llm.file import ASSETS, EMBEDDING, PREFIX, STEP, CacheLayout, LanguageFile, StepEntry, manifest_of
 from openrknn.llm.graph import StepGraph, cache_numbers, check
 from openrknn.llm.integers import IntegerProducts
 from openrknn.llm.quantise.engine import prefix_bytes
@@ -40,11 +45,31 @@ _MOST_BYTES = (1 << 32) - (1 << 26)
 
 @dataclass(frozen=True, slots=True)
 class CompiledLanguage:
-    """The file, and what each of its graphs costs."""
+    """The file, and what each of its graphs costs. Weights are in memory once; `save` does not copy them."""
 
-    data: bytes
+    file: LanguageFile = field(repr=False)
+    """Without contents."""
+    pieces: Mapping[str, Sequence[bytes | memoryview]] = field(repr=False)
     costs: Mapping[int, Cost]
     """By tokens."""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        out = BytesIO()
+        write_zip_to(out, manifest_of(self.file), self.pieces, packed=False)
+        return out.getvalue()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file; one that is there is replaced when the new one is complete."""
+        target = Path(path)
+        part = target.with_name(f"{target.name}.part")
+        try:
+            with part.open("wb") as out:
+                write_zip_to(out, manifest_of(self.file), self.pieces, packed=False)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def compile_language(
@@ -75,31 +100,30 @@ def compile_language(
     divisors = powers(measure_squares(source))
     models: list[Model] = []
     costs: dict[int, Cost] = {}
+    packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
-        step = StepGraph(source, chip, capacity, tokens, tokens == 1, divisors, products)
-        graph = step.build()
-        built = build_graph(graph, options)
-        models.append(_sharing(models[0], built.model) if models else built.model)
+        step = StepGraph(source, chip, capacity, tokens, tokens == 1, divisors, products, packed.keys())
+        built = build_graph(step.build(), options, packed)
+        models.append(built.model)
         costs[tokens] = built.costs[1]
-        del built, graph, step
+        del built, step
     tell("write", 0, 1)
-    data = encode(join_models(models))
-    del models
-    if len(data) + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
-        raise OptionError(f"weights of {len(data):,} bytes and the cache are more than the 4 GB that an NPU addresses")
-    inside = {STEP: data, EMBEDDING: _embedding(source), **{ASSETS + name: one for name, one in (assets or {}).items()}}
+    graphs = encode_pieces(join_models(models))
+    size = sum(map(len, graphs))
+    if size + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
+        raise OptionError(f"weights of {size:,} bytes and the cache are more than the 4 GB that an NPU addresses")
+    inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source))}
+    inside |= {ASSETS + name: [one] for name, one in (assets or {}).items()}
     prefix = None if quantised is None else quantised.prefix
     if quantised is not None and prefix is not None:
-        inside[PREFIX] = prefix_bytes(quantised, prefix)
+        inside[PREFIX] = [prefix_bytes(quantised, prefix)]
     file = LanguageFile(
         options.chip.name, capacity, tuple(StepEntry(tokens, tokens == 1) for tokens in sizes),
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
-        files=inside,
     )  # fmt: skip
-    written = write_language(file)
     tell("write", 1, 1)
-    return CompiledLanguage(written, costs)
+    return CompiledLanguage(file, inside, costs)
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:
@@ -110,24 +134,12 @@ def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) 
         raise OptionError(f"capacity={capacity}: the model was trained for {source.config.context} tokens")
 
 
-def _sharing(first: Model, model: Model) -> Model:
-    """Constants that are equal to those of the first model are the same bytes: memory holds them once."""
-    known = {tensor.name: tensor.data for tensor in first.graphs[0].tensors if tensor.data is not None}
-    graph = model.graphs[0]
-    tensors = tuple(
-        replace(one, data=known[one.name]) if one.data is not None and known.get(one.name) == one.data else one
-        for one in graph.tensors
-    )
-    return replace(model, graphs=(replace(graph, tensors=tensors),))
-
-
-def _embedding(source: WeightSource) -> bytes:
+def _embedding(source: WeightSource) -> Iterator[bytes]:
     """All rows, some thousands at a time."""
-    config, parts = source.config, []
+    config = source.config
     for first in range(0, config.vocabulary, _ROWS):
         rows = source.rows("embedding", first, min(_ROWS, config.vocabulary - first))
-        parts.append((rows * np.float32(config.embedding_scale)).astype(np.float16).tobytes())
-    return b"".join(parts)
+        yield (rows * np.float32(config.embedding_scale)).astype(np.float16).tobytes()
 
 
 def _layout(chip: Target, size: int, capacity: int) -> CacheLayout:

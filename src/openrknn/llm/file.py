@@ -98,10 +98,15 @@ def is_language(source: object) -> bool:
 
 def write_language(file: LanguageFile) -> bytes:
     """The file. The same model gives the same bytes; nothing is packed, so that it opens quickly."""
+    return write_zip(manifest_of(file), file.files, packed=False)
+
+
+def manifest_of(file: LanguageFile) -> dict[str, Any]:
+    """All but the contents."""
     manifest: dict[str, Any] = {"format": FORMAT, "version": _VERSION}
     manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by", "prefix")})
     manifest.update(graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config))
-    return write_zip(manifest, file.files, packed=False)
+    return manifest
 
 
 def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:

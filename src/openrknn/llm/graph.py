@@ -14,7 +14,7 @@ Weights of norms are folded into the projections behind them. Channels of querie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
@@ -60,8 +60,10 @@ class LazyConstants(dict[str, Array]):
         self._makers: dict[str, Callable[[], Array]] = {}
         self._last: tuple[str, Array] | None = None
 
-    def put(self, name: str, make: Callable[[], Array]) -> str:
-        self._makers[name] = make
+    def put(self, name: str, make: Callable[[], Array], shape: tuple[int, ...], *, is_packed: bool = False) -> str:
+        """`is_packed`: another graph has packed it already, so that nobody looks at its numbers."""
+        zeros = np.broadcast_to(np.float32(0), shape)
+        self._makers[name] = (lambda: zeros) if is_packed else make
         super().__setitem__(name, np.zeros(0))
         return name
 
@@ -87,6 +89,8 @@ class StepGraph:
     """Norm -> the power of two that its sums of squares are divided by."""
     products: IntegerProducts = field(default_factory=lambda: IntegerProducts(None))
     """Those that are computed in int8; everything between them is fp16."""
+    packed: Collection[str] = ()
+    """Convolutions whose weights another graph has packed."""
     graph: Graph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -261,14 +265,18 @@ class StepGraph:
         self, name: str, x: str, outputs: int, make: Callable[[], Array], bias: Callable[[], Array] | None = None, *,
         activation: Activation | None = None, addend: str | None = None, integers: Integers | None = None,
     ) -> str:  # fmt: skip
+        inner, is_packed = self.graph.shape(x)[1], name in self.packed
+        shape = (outputs, inner, 1, 1)
         if integers is not None:
             x = self._rounded(x, integers.scale)
-            weights = self.constants.put(f"{name}_matrix", integers.matrix)
+            weights = self.constants.put(f"{name}_matrix", integers.matrix, shape, is_packed=is_packed)
             self.stored.put(weights, integers.stored)
         else:
-            weights = self.constants.put(f"{name}_matrix", lambda: make()[:, :, None, None])
+            weights = self.constants.put(
+                f"{name}_matrix", lambda: make()[:, :, None, None], shape, is_packed=is_packed
+            )
         if bias is not None:
-            summand = self.constants.put(f"{name}_summand", bias)
+            summand = self.constants.put(f"{name}_summand", bias, (outputs,), is_packed=is_packed)
         else:
             summand = self.graph.add_constant(f"{name}_summand", np.zeros(outputs, np.float32))
         made = self._value(name, (1, outputs, 1, self.tokens))

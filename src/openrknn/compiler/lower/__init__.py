@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,16 +59,20 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
 
 
 def lower(
-    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None, target: Target
-) -> Lowering:
-    """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order."""
+    graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None, target: Target,
+    packed: dict[str, Any] | None = None,
+) -> Lowering:  # fmt: skip
+    """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order.
+
+    `packed`: kept for other graphs whose convolutions have the same names and weights, and filled.
+    """
     legalise(graph, form, target)
     program = Program(graph.name, form, list(graph.inputs), list(graph.outputs), target)
     seen = dict(statistics or {})
     for op in graph.ops:
         if op.type == "Convert" and op.inputs[0] in seen:
             seen[op.output] = seen[op.inputs[0]]
-    low = Lowering(graph, program, options, seen)
+    low = Lowering(graph, program, options, seen, packed=packed)
     _choose_tables(low)
     schedule(low)
     make_tensors(low, picture_inputs(graph, form))

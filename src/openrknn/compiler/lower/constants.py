@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ _LARGEST_FP16 = 65504.0
 _HALF_UNIT = 2.0**-11
 _LARGEST_POWER = 14
 """Its inverse is a normal number of fp16."""
+_KERNELS = 256
 _LARGEST_WEIGHT = 1024.0
 """What weights are made at most, to be far from overflows."""
 
@@ -56,6 +58,20 @@ def pack_constants(
     low: Lowering, op: Op, weights: Array, bias: Array, first_in: int, inside: Array, *, depthwise: bool
 ) -> Packed:
     """`weights` is [O, I, H, W], for depthwise [C, 1, H, W]; `inside` says how often its taps read the map."""
+    found = low.packed.get(op.name) if low.packed is not None else None
+    if found is None:
+        found = _pack(low, op, weights, bias, first_in, inside, depthwise=depthwise)
+        if low.packed is not None:
+            low.packed[op.name] = found
+    packed, *constants = found
+    names = [low.data(*constant) for constant in constants]
+    return replace(packed, weights=names[0], bias=names[1])
+
+
+def _pack(
+    low: Lowering, op: Op, weights: Array, bias: Array, first_in: int, inside: Array, *, depthwise: bool
+) -> tuple[Packed, tuple[Any, ...], tuple[Any, ...]]:
+    """What the registers say, and both constants as `Lowering.data` takes them."""
     form = low.format
     group = form.depthwise_group if depthwise else form.group
     outputs, inputs, height, width = weights.shape
@@ -78,9 +94,9 @@ def pack_constants(
         weights, bias = weights * 2.0**power, bias * 2.0**power
         stored: Array = weights.astype(np.float16)
         zero: Array = np.zeros(len(weights), np.float16)
-        stream = np.zeros(align(room, 16), np.float32)
-        stream[: len(bias)] = bias
-        operands, operand_bytes, unit = stream.tobytes(), 4, 1.0
+        summands = np.zeros(align(room, 16), np.float32)
+        summands[: len(bias)] = bias
+        operands, operand_bytes, unit = summands.tobytes(), 4, 1.0
     else:
         source = low.quantization(op.inputs[0])
         assert source is not None
@@ -99,21 +115,17 @@ def pack_constants(
         operand_bytes, unit = 6 if run else 8, source.scale * float(quantized.scale.max())
     # Depthwise channels beyond the last have weights of 0: their results are not written.
     packed = pack_weights(stored.transpose(1, 0, 2, 3), tiles) if depthwise else pack_weights(stored, tiles, zero)
-    kernels, channels = tiles.shape[:2]
-    corrects = not run or form.element_bytes == 2
+    (kernels, channels), corrects = tiles.shape[:2], not run or form.element_bytes == 2
     if not corrects:
         negated = (-zero.astype(np.int16)).astype(np.int8)  # 128 has the byte of -128
         each = np.broadcast_to(negated[None, :, None, None], (1, outputs, height, width))
         packed = join_zero_points(packed, pack_weights(np.ascontiguousarray(each), tiles), run)
         kernels *= 2
-    shape = tuple(int(size) for size in weights.shape)
-    native = _native(tiles)
+    shape, native = tuple(int(size) for size in weights.shape), _native(tiles)
     kind = DataType.INT32 if form.element_bytes == 1 else DataType.FLOAT32
-    return Packed(
-        low.data(f"{op.name}_w", packed.tobytes(), shape, dtype_of(form), "weights", native),
-        low.data(f"{op.name}_b", operands, (len(bias),), kind, native=(len(operands) // 4,)),
-        kernels, channels, operand_bytes, unit, corrects, power,
-    )  # fmt: skip
+    matrix = (f"{op.name}_w", packed.tobytes(), shape, dtype_of(form), "weights", native)
+    stream = (f"{op.name}_b", operands, (len(bias),), kind, "data", (len(operands) // 4,))
+    return Packed("", "", kernels, channels, operand_bytes, unit, corrects, power), matrix, stream
 
 
 def _power(weights: Array) -> int:
@@ -123,14 +135,22 @@ def _power(weights: Array) -> int:
     norm behind large numbers makes such kernels (PP-OCRv4's detector of seals: weights of 7e-6, sums of 1e4).
     """
     rows = weights.reshape(len(weights), -1)
-    size = np.square(rows).sum(axis=1)
     largest = float(np.abs(rows).max(initial=0))
     for power in range(_LARGEST_POWER + 1):
-        scaled = rows * 2.0**power
-        error = np.square(scaled.astype(np.float16).astype(np.float64) - scaled).sum(axis=1) * 4.0**-power
-        if (error <= _HALF_UNIT**2 * size).all() or 2 * largest * 2.0**power > _LARGEST_WEIGHT:
+        if 2 * largest * 2.0**power > _LARGEST_WEIGHT or _keeps_digits(rows, power):
             return power
     return _LARGEST_POWER
+
+
+def _keeps_digits(rows: Array, power: int) -> bool:
+    """Some kernels at a time, until one does not: a vocabulary has thousands."""
+    for first in range(0, len(rows), _KERNELS):
+        part = rows[first : first + _KERNELS]
+        scaled = part * 2.0**power
+        error = np.square(scaled.astype(np.float16).astype(np.float64) - scaled).sum(axis=1) * 4.0**-power
+        if not (error <= _HALF_UNIT**2 * np.square(part).sum(axis=1)).all():
+            return False
+    return True
 
 
 def _quantized(low: Lowering, op: Op, weights: Array) -> QuantizedWeights:

@@ -51,6 +51,8 @@ class Lowering:
     """Of the operator that is being lowered."""
     known: dict[Any, str] = field(default_factory=dict)
     """Constants by what is in them."""
+    packed: dict[str, Any] | None = None
+    """What convolutions of other graphs with the same weights have packed, by name; None: there are none."""
 
     @property
     def format(self) -> Format:

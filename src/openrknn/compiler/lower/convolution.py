@@ -126,6 +126,8 @@ def _groups(
     Groups that are narrower than an atom are put together, with zeros where they do not meet.
     """
     weights, group = geometry.weights, geometry.group
+    if group == 1:
+        return [(weights, bias, 0, 0, weights.shape[1])]
     outputs, inputs = len(weights) // group, weights.shape[1]
     atom = low.format.atom
     together = next(
