@@ -17,11 +17,15 @@ from openrknn.llm.weights import Floats
 class QuantisedEngine(ReferenceEngine):
     """An `Engine`. A text that starts with the model's prefix has that position in float, as in compiled files."""
 
-    def __init__(self, quantised: Quantised, *, capacity: int | None = None) -> None:
+    def __init__(
+        self, quantised: Quantised, *, capacity: int | None = None, like: QuantisedEngine | None = None
+    ) -> None:
+        """`like`: an engine of the same float weights, to share them with."""
         super().__init__(quantised.source, capacity=capacity)
         self.quantised = quantised
-        self._float = _FloatTransformer(quantised)
-        self._model = _IntegerTransformer(quantised)
+        self._kept: dict[str, Floats] = {} if like is None else like._kept
+        self._float = _FloatTransformer(quantised, self._kept)
+        self._model = _IntegerTransformer(quantised, self._kept)
 
     def forward(self, cache: Cache, tokens: Sequence[int], *, all_logits: bool = False) -> Floats:
         past = cast("ReferenceCache", cache)
@@ -46,7 +50,7 @@ def prefix_bytes(quantised: Quantised, token: int) -> bytes:
 
     [layers, 2, kv_heads, 1, head_size] and [vocabulary]. Logits are those before a scale and a soft cap.
     """
-    model = _FloatTransformer(quantised)
+    model = _FloatTransformer(quantised, {})
     cache = ReferenceCache(model.config)
     x = model.hidden_states(cache, [token])
     rows = np.stack([np.stack(pair) for pair in zip(cache.keys, cache.values, strict=True)])
@@ -55,18 +59,18 @@ def prefix_bytes(quantised: Quantised, token: int) -> bytes:
 
 
 class _FloatTransformer(Transformer):
-    def __init__(self, quantised: Quantised) -> None:
-        super().__init__(quantised.source, keep=False)
-        self._online = quantised.online
+    def __init__(self, quantised: Quantised, kept: dict[str, Floats]) -> None:
+        super().__init__(quantised.source, keep=True)
+        self._kept, self._online = kept, quantised.online
 
     def product(self, name: str, x: Floats) -> Floats:
         return super().product(name, turn_online(name, x, self._online))
 
 
 class _IntegerTransformer(Transformer):
-    def __init__(self, quantised: Quantised) -> None:
+    def __init__(self, quantised: Quantised, kept: dict[str, Floats]) -> None:
         super().__init__(quantised.source, keep=True)
-        self._online, self._products = quantised.online, quantised.products
+        self._kept, self._online, self._products = kept, quantised.online, quantised.products
 
     def product(self, name: str, x: Floats) -> Floats:
         turned = turn_online(name, x, self._online)

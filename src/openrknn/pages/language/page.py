@@ -1,0 +1,75 @@
+"""The page of `openrknn llm quantise --report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from openrknn.llm.quantise.measure import Measured
+from openrknn.llm.quantise.report import Report
+from openrknn.pages.frame import asset, decibels, document, footer, key_number, navigation, section
+from openrknn.pages.markup import Markup, clean, tag
+from openrknn.quantities import size_text
+
+__all__ = ["render"]
+
+_MEASURED = ("", "KL", "1 in 100 above", "perplexity", "change", "same successor")
+
+
+def render(report: Report, name: str, command: str = "openrknn llm quantise") -> str:
+    """The page as one text."""
+    whole = report.whole
+    tiles = tag(
+        "dl",
+        key_number("KL against float", f"{whole.kl:.4f}", f"one token in a hundred above {whole.kl_99:.3f}"),
+        key_number("perplexity", f"{whole.perplexity:.2f}", f"{100 * whole.change:+.2f} % of {whole.reference:.2f}"),
+        key_number("same successor", f"{100 * whole.same:.1f} %", f"of {whole.tokens} tokens"),
+        key_number("weights of a token", size_text(report.weight_bytes), f"{size_text(report.float_bytes)} in fp16"),
+        class_="numbers",
+    )
+    brand = tag("p", "openrknn · a quantised language model", class_="brand")
+    header = tag("header", brand, tag("h1", f"{clean(name)}: {report.precision}"), tiles)
+    kinds = section("kinds", "Kinds of products", _measured(report.kinds) if report.kinds else None,
+                    note="The products of one kind in integers, all others in float.")  # fmt: skip
+    layers = section("layers", "Layers", _layers(report) if report.layers else None,
+                     note="The products of one layer in integers; on the first window only.")  # fmt: skip
+    products = section("products", "Products", _products(report),
+                       note="Results against float on calibration text, and what they read.")  # fmt: skip
+    places = [("kinds", "Kinds", kinds), ("layers", "Layers", layers), ("products", "Products", products)]
+    links = navigation((place, words) for place, words, made in places if made is not None)
+    body = tag("main", header, links, *(made for _, _, made in places))
+    return document(f"{clean(name, 60)}: {report.precision}", Markup(body + footer(command)), style=asset("style.css"))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    head = tag("tr", *(tag("th", words, scope="col") for words in heads))
+    lines = [tag("tr", *(tag("td", cell, class_="number" if place else None) for place, cell in enumerate(row)))
+             for row in rows]  # fmt: skip
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *lines)), class_="table")
+
+
+def _cells(measured: Measured) -> tuple[str, ...]:
+    return (
+        f"{measured.kl:.5f}", f"{measured.kl_99:.4f}", f"{measured.perplexity:.3f}", f"{100 * measured.change:+.2f} %",
+        f"{100 * measured.same:.1f} %",
+    )  # fmt: skip
+
+
+def _measured(found: Mapping[str, Measured]) -> Markup:
+    return _table(_MEASURED, [(clean(name), *_cells(one)) for name, one in found.items()])
+
+
+def _layers(report: Report) -> Markup:
+    return _measured({f"layer {layer}": one for layer, one in report.layers.items()})
+
+
+def _products(report: Report) -> Markup:
+    rows = [
+        (
+            clean(choice.name), decibels(choice.snr_db), f"{choice.largest:.4g}",
+            "" if choice.input_scale is None else f"{choice.input_scale:.4g}",
+            "" if choice.input_scale is None else f"±{127 * choice.input_scale:.4g}",
+            "by data" if choice.adapted else "to the nearest",
+        )
+        for choice in report.choices
+    ]  # fmt: skip
+    return _table(("product", "dB", "largest input", "step", "range", "rounded"), rows)
