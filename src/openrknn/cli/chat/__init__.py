@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a GGUF file, or a model that was got by name")
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help="one message, for one answer")
+    parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--system", metavar="TEXT", help="instructions that come before everything")
     parser.add_argument("--context", type=positive, metavar="N", help="tokens that a conversation may have (default: "
                         "what the model was trained for)")  # fmt: skip
@@ -75,7 +76,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(missing(error, "llm")) from None
     message = _message(arguments.message)
     request = _request(arguments)
-    model = open_model(arguments.model, sequences=1, capacity=arguments.context, drafts=arguments.drafts)
+    model = open_model(arguments.model, device=arguments.device, sequences=1, capacity=arguments.context,
+                       drafts=arguments.drafts)  # fmt: skip
     try:
         if model.details.notice:
             Output.complain(f"{model.details.name}: {model.details.notice}")

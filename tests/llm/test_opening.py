@@ -1,0 +1,81 @@
+"""From files to models that chat: a compiled one on the software NPU, and what is said about others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openrknn.errors import RknnError, UnsupportedError
+from openrknn.llm.compile import compile_language
+from openrknn.llm.compiled_assets import VOCABULARY, tokenizer_in, vocabulary_assets
+from openrknn.llm.config import Rope
+from openrknn.llm.errors import TokenizerError
+from openrknn.llm.generation.request import Request
+from openrknn.llm.generation.sampling import Sampling
+from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
+from openrknn.llm.reference import ReferenceEngine
+from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
+from tests.llm.quantise.sources import MemorySource
+from tests.llm.test_tokens import byte_pair_metadata
+
+TEMPLATE = "{% for one in messages %}<|im_start|>{{ one.role }}: {{ one.content }}<|im_end|>{% endfor %}"
+GREEDY = Request(Sampling(temperature=0), max_tokens=8, ignore_end=True)
+
+
+@pytest.fixture(scope="module")
+def source() -> MemorySource:
+    return MemorySource(vocabulary=272, width=64, head_size=32, hidden=96, context=256, rope=Rope(10000.0, 32))
+
+
+@pytest.fixture(scope="module")
+def compiled(source: MemorySource, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    assets = vocabulary_assets({**byte_pair_metadata(chat_template=TEMPLATE), "general.name": "left out"})
+    path = tmp_path_factory.mktemp("compiled") / "tiny.rknnz"
+    path.write_bytes(compile_language(source, capacity=64, prefill=(32,), assets=assets).data)
+    return path
+
+
+def test_a_compiled_file_chats_alone(compiled: Path, source: MemorySource) -> None:
+    model = open_model(compiled, device="software", sequences=2)
+    tokens = model.chat_tokens([{"role": "user", "content": "hello"}])
+    assert tokens == gguf_tokenizer(byte_pair_metadata()).encode("<|im_start|>user: hello<|im_end|>")
+    found = model.generator.complete(tokens, GREEDY)
+    assert len(found.tokens) == 8
+    # What float chooses as well, token by token: fp16 does not change the maxima of this model.
+    reference = ReferenceEngine(source)
+    past = list(tokens)
+    for token in found.tokens:
+        logits = reference.forward(reference.new_cache(), past)[0, :266]
+        assert logits[token] > logits.max() - 0.02
+        past.append(token)
+    details = model.details
+    assert (details.format, details.notice, details.quantisation) == ("rknn", SOFTWARE_NOTICE, "for rk3588")
+    assert not model.can_embed
+    with pytest.raises(UnsupportedError, match="gives no embeddings"):
+        model.embed(tokens)
+    model.close()
+
+
+def test_a_context_that_is_larger_than_compiled(compiled: Path) -> None:
+    with pytest.raises(UnsupportedError, match="compiled for 64 tokens"):
+        open_model(compiled, capacity=100)
+
+
+def test_vocabularies_in_compiled_files() -> None:
+    assets = vocabulary_assets(byte_pair_metadata())
+    for text in ("hello w 12", "<tool>\u00e9\n"):
+        assert tokenizer_in(assets, "x").encode(text) == gguf_tokenizer(byte_pair_metadata()).encode(text)
+    with pytest.raises(UnsupportedError, match="llm compile"):
+        tokenizer_in({}, "x")
+    for wrong in (b"[]", b"{", b"\xff", b'{"tokenizer.ggml.scores": {"type": "O", "numbers": []}}',
+                  b'{"tokenizer.ggml.scores": {"type": "<f4", "numbers": ["x"]}}', b"{}"):  # fmt: skip
+        with pytest.raises(TokenizerError):
+            tokenizer_in({VOCABULARY: wrong}, "x")
+
+
+def test_files_that_are_no_models(tmp_path: Path) -> None:
+    (tmp_path / "x.gguf").write_bytes(b"nothing like it")
+    for where in (tmp_path / "x.gguf", tmp_path, tmp_path / "none"):
+        with pytest.raises(RknnError):
+            open_model(where)
