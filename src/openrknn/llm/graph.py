@@ -2,7 +2,7 @@
 
     x        [1, width, 1, T]                       rows of the embedding, looked up by the CPU
     cache    [1, numbers]                           keys and values of all layers, as the NPU takes weights
-    mask     [1, 2 * capacity]                      fp32 in pairs of fp16: 0 for a row that is filled
+    mask     [1, capacity, 1, pixels]               what is added to scores of rows: 0 for one that is filled
     turn     [1, size * size]                       one token: the rotation of its position, as weights
              [1, 2 * size, 1, (heads + kv_heads) * T]   several: cosines, then sines
     fresh    [1, layers * 2 * kv_heads * size, 1, T]    new keys and values
@@ -107,7 +107,7 @@ class StepGraph:
         width, numbers = config.width, cache_numbers(config, self.capacity)
         now = self._input("x", (1, width, 1, self.tokens))
         self._input("cache", (1, numbers))
-        self._input("mask", (1, 2 * self.capacity))
+        self._input("mask", (1, self.capacity, 1, mask_pixels(config, self.tokens)))
         size, both = config.head_size, config.heads + config.kv_heads
         self._input("turn", (1, size * size) if self.tokens == 1 else (1, 2 * size, 1, both * self.tokens))
         for layer in range(config.layers):
@@ -327,12 +327,17 @@ def head_order(heads: int, size: int) -> npt.NDArray[np.int64]:
     return np.arange(heads * size).reshape(heads, size // _ATOM, _ATOM).transpose(1, 0, 2).reshape(-1)
 
 
+def mask_pixels(config: LanguageConfig, tokens: int) -> int:
+    """Of the heads that share keys; whole fours, which every chip reads in place."""
+    return -(-config.heads // config.kv_heads * tokens // 4) * 4
+
+
 def cache_numbers(config: LanguageConfig, capacity: int) -> int:
     """Numbers of fp16 in the cache of a sequence."""
     return 2 * config.layers * config.kv_heads * config.head_size * capacity
 
 
-def refusals(config: LanguageConfig) -> Iterator[str]:
+def refusals(config: LanguageConfig, capacity: int) -> Iterator[str]:
     """What the step cannot do yet."""
     if config.norm != "rms" or not config.norm_first or not config.causal:
         yield "layer norms, norms behind the addition and attention without an order (encoders)"
@@ -346,15 +351,15 @@ def refusals(config: LanguageConfig) -> Iterator[str]:
         yield "soft caps of attention scores"
     if config.rope is not None and config.rope.local_base is not None:
         yield "a base of its own for layers with a window"
-    if config.window is not None:
-        yield "sliding windows"
+    if config.window is not None and config.window < capacity:
+        yield f"a sliding window that is shorter than the cache (choose a capacity up to {config.window})"
     if config.activation not in _FUNCTIONS:
         yield f"the function {config.activation}"
 
 
 def check(config: LanguageConfig, target: Target, capacity: int) -> None:
     """Raises `OptionError` that says what cannot be compiled, and what can be done."""
-    wrong = next(refusals(config), None)
+    wrong = next(refusals(config, capacity), None)
     if wrong is not None:
         raise OptionError(f"{config.architecture}: {wrong} cannot be compiled yet; use the float engine")
     if not target.has_fp16 or not target.has_softmax or not target.turns_lanes:

@@ -20,7 +20,7 @@ from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
-from openrknn.llm.graph import cache_numbers
+from openrknn.llm.graph import cache_numbers, mask_pixels
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.errors import ClosedError
@@ -82,8 +82,6 @@ class NpuEngine:
         self._embedding = self.file.embedding
         self._session = Session(self.file.step, device)
         self._active: NpuCache | None = None
-        self._shown = 0
-        """Rows that the mask shows."""
         try:
             self.graphs = self._open()
         except BaseException:
@@ -101,8 +99,11 @@ class NpuEngine:
             layout.value_channels,
         )  # fmt: skip
         memory[...] = 0
-        self._mask = one.inputs["mask"].reshape(-1).view(np.float32)
-        self._mask[:] = _HIDDEN
+        self._masks = {tokens: bound.inputs["mask"][0, :, 0] for tokens, bound in self.graphs.items()}
+        for mask in self._masks.values():
+            mask[...] = _HIDDEN
+        self._shown = dict.fromkeys(self.graphs, 0)
+        """Rows that the mask of each graph shows."""
         self._frequencies = np.array(config.rope_frequencies(0))
         self._turn = one.inputs["turn"].reshape(-1)
         self._turn[:] = 0
@@ -193,7 +194,7 @@ class NpuEngine:
             angled = np.concatenate([cosines, cosines, sines, sines], axis=1).reshape(size, -1, _ATOM)
             turn = bound.inputs["turn"]
             turn.reshape(angled.shape[1], -1, size, _ATOM)[...] = angled.transpose(1, 0, 2)[:, None]
-        self._show(position)
+        self._show(size, position)
         bound.run()
         self._store(bound, size, position, count)
         cache._tokens += tokens
@@ -210,13 +211,11 @@ class NpuEngine:
             logits = np.float32(config.logit_softcap) * np.tanh(logits / np.float32(config.logit_softcap))
         return logits
 
-    def _show(self, length: int) -> None:
-        """Rows before `length` are seen."""
-        if length < self._shown:
-            self._mask[length : self._shown] = _HIDDEN
-        else:
-            self._mask[self._shown : length] = 0
-        self._shown = length
+    def _show(self, size: int, length: int) -> None:
+        """Rows before `length` are seen by the graph of so many tokens."""
+        before, self._shown[size] = self._shown[size], length
+        rows = np.arange(min(before, length), max(before, length))
+        self._masks[size][rows // _ATOM, :, rows % _ATOM] = _HIDDEN if length < before else 0
 
     def _store(self, bound: Binding, size: int, position: int, count: int) -> None:
         """New rows of all layers to their places."""
@@ -285,7 +284,7 @@ class NpuEngine:
     # -- opening and closing ---------------------------------------------------------------------------------------
 
     def _open(self) -> dict[int, Binding]:
-        """A binding for each graph; cache and mask are the same memory in all of them."""
+        """A binding for each graph; the cache is the same memory in all of them."""
         file, name = self.file, self.file.path or "the language model"
         if len(self._session.model.graphs) != len(file.graphs):
             raise FormatError(f"{name} has {len(self._session.model.graphs)} graphs, and says {len(file.graphs)}")
@@ -298,7 +297,7 @@ class NpuEngine:
                 program = found[1].program
                 if not isinstance(program, Program):
                     raise UnsupportedError(f"{self._session.device.name} runs no graphs that share a cache")
-                shared = {one: program.buffer_of(one) for one in ("cache", "mask")}
+                shared = {one: program.buffer_of(one) for one in ("cache",)}
             found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
             _check_ports(file, tokens, found[tokens], name)
         return found
@@ -327,7 +326,8 @@ def turn_places(size: int, kernels: int, channels: int) -> npt.NDArray[np.int64]
 def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> None:
     """The manifest and the model have to agree: a file is not to be trusted."""
     config, both = file.config, (file.config.heads + file.config.kv_heads) * file.config.head_size * tokens
-    inputs = {"x": config.width * tokens, "cache": cache_numbers(config, file.capacity), "mask": 2 * file.capacity}
+    inputs = {"x": config.width * tokens, "cache": cache_numbers(config, file.capacity)}
+    inputs["mask"] = file.capacity * mask_pixels(config, tokens)
     inputs |= {"turn": config.head_size**2 if tokens == 1 else 2 * both}
     outputs = {"fresh": 2 * config.layers * config.kv_heads * config.head_size * tokens}
     outputs |= {"logits": config.vocabulary} if tokens == 1 else {}

@@ -6,7 +6,7 @@
 H heads share G heads of keys and values of d numbers each. A projection writes its channels so that atoms of a head are
 H + G atoms apart: then the same memory is a map of d channels with (head, token) as pixels, and heads that share keys
 are rows of one product. Keys of the cache are kernels over d channels, values are kernels over C channels; the CPU
-writes a new row to its place behind the step. What hides empty rows is the bias of the product.
+writes a new row to its place behind the step. What hides empty rows is added to their scores.
 
 One token: the rotation comes as a matrix of d x d weights, its own key is a kernel as it lies, its own value is
 multiplied channel by channel. Several tokens: cosines and sines come as maps, new rows become weights here.
@@ -76,14 +76,15 @@ def lower_scores(low: Lowering, op: Op) -> None:
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
     rotate = _rotated_one if form.tokens == 1 else _rotated
     queries, keys = rotate(low, op, step, projected, rotation)
-    pixels, rows = form.shared * form.tokens, form.capacity
+    pixels, rows, hidden = form.shared * form.tokens, form.capacity, low.tensor(mask)
     for head in range(form.kv_heads):
         source = queries.at(head * pixels)
         past = Line(scores.pixel(0, head * pixels), scores.pitch, rows, atom)
         weights = Place(cache, form.offset + head * form.head_bytes)
         for first, count in line_pixels(low.target, form.size, pixels):
+            addend = Residual(hidden.pixel(0, first), hidden.pitch)
             low.add(step, pointwise_task(
-                low.target, source.at(first), past.at(first), count, weights, bias=Place(mask, 0)
+                low.target, source.at(first), past.at(first), count, weights, addend=addend
             ))  # fmt: skip
         _new_scores(low, op, step, source, keys, head)
 

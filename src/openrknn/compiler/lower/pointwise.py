@@ -9,11 +9,11 @@ from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_task
 from openrknn.compiler.recipes.finish import Finish
-from openrknn.compiler.recipes.stages import PLAIN, Stages, added, fp16_number, multiplied, scaled
+from openrknn.compiler.recipes.stages import PLAIN, Stages, fp16_number, multiplied, scaled
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
-from openrknn.isa.enums import EwAlgorithm, OperandKinds
+from openrknn.isa.enums import EwAlgorithm
 
 _LONGEST = 2040
 """Columns that a convolution can read."""
@@ -53,13 +53,13 @@ def stored_channels(chip: Target, channels: int, *, packed: bool = False) -> int
 
 def pointwise_task(
     chip: Target, source: Line, target: Line, pixels: int, weights: Place, *, gain: float = 1.0, packed: bool = False,
-    fill: int = 0, kernels: int = 0, bias: Place | None = None, addend: Residual | None = None,
+    fill: int = 0, kernels: int = 0, addend: Residual | None = None,
     stages: Stages | None = None,
 ) -> Task:  # fmt: skip
     """target = weights * source. `packed`: one number per pixel, back to back. `fill`: bits of channels that pad.
 
-    `kernels`: how many there are in memory, if there are more than channels of the target. `bias`: numbers of fp32, one
-    for each kernel. `addend`: a map that is added. `stages`: everything else, in place of a gain.
+    `kernels`: how many there are in memory, if there are more than channels of the target. `addend`: a map that is
+    added. `stages`: everything else, in place of a gain.
     """
     form, buffer = chip.fp16, chip.buffer
     kernel_bytes = stored_channels(chip, source.channels, packed=packed) * form.element_bytes
@@ -70,7 +70,7 @@ def pointwise_task(
         banks = buffer.banks - min(needed, buffer.least_streamed, buffer.banks - banks)
     task = ConvolutionTask(
         format=form, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, buffer.banks - banks, False),
-        source=source.place, weights=weights, bias=bias or weights, target=target.place, width=pixels,
+        source=source.place, weights=weights, bias=weights, target=target.place, width=pixels,
         line_pixels=pixels, source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels,
         kernels=target.channels, stored_kernels=kernels or target.channels, kernel_bytes=kernel_bytes, kernel=(1, 1),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, depthwise=False, spread=(1, 1),
@@ -81,13 +81,11 @@ def pointwise_task(
         stages = PLAIN
         if gain != 1.0:
             stages = Stages(norm=multiplied(scaled(fp16_number(gain)), is_float=True))
-        if bias is not None:
-            stages = replace(stages, bias=added(None, is_float=True), bias_kinds=OperandKinds.ALU)
         if addend is not None:
             finish = Finish(1.0, None, flying=False, stages=stages)
             finish.operand(EwAlgorithm.ADD, None, relu=False)
             stages = finish.stages
-    made = convolution_task(task, stages, reads=bias is not None or addend is not None)
+    made = convolution_task(task, stages, reads=addend is not None)
     return Task(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
 
 
