@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from openrknn.errors import RknnError
 from openrknn.serve.errors import ModelFailedError, NotFoundError, ServeError
+from openrknn.serve.llm.language import Language
 from openrknn.serve.npu_load import NpuLoad
 from openrknn.serve.page.doctor import findings
 from openrknn.serve.plane.describe import server_metadata
@@ -25,7 +26,10 @@ from openrknn.serve.voice.voice import Voice
 __all__ = ["routes"]
 
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_FILES = ("index.html", "style.css", "app.js", "ask.js", "draw.js", "try.js", "voice.js", "recorder.js", "icon.svg")
+_FILES = (
+    "index.html", "style.css", "app.js", "ask.js", "chat.js", "draw.js", "try.js", "voice.js", "recorder.js",
+    "icon.svg",
+)  # fmt: skip
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "media-src blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -96,6 +100,7 @@ class _Page:
                 ],
                 "models": [self._model(entry.as_json(), entry.served) for entry in plane.repository.entries()],
                 "voices": [_voice(one) for one in plane.voices.all()],
+                "languages": [_language(one) for one in plane.languages.all()],
             }
         )
 
@@ -143,6 +148,30 @@ class _Page:
 
     async def doctor(self, _: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(findings, self._plane))
+
+
+def _language(one: Language) -> dict[str, Any]:
+    stats, card = one.stats, one.card
+    first = stats.first_seconds
+    return {
+        "name": one.name,
+        "architecture": card.architecture,
+        "quantisation": card.quantisation,
+        "parameters": card.parameters,
+        "context": card.capacity,
+        "notice": card.notice,
+        "can_chat": card.can_chat,
+        "problem": one.problem,
+        "requests": stats.successes,
+        "failures": dict(stats.failures),
+        "restarts": one.restarts,
+        "active": one.active,
+        "waiting": one.waiting,
+        "prompt_tokens": stats.prompt_tokens,
+        "generated_tokens": stats.generated_tokens,
+        "tokens_per_second": round(stats.tokens_per_second, 2),
+        "first_seconds": first.sum / first.count if first.count else None,
+    }
 
 
 def _voice(one: Voice) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // The page: looks at the server once a second and shows what it sees.
 
 import { ask, askJson } from "./ask.js";
+import { chatView, leaveChat } from "./chat.js";
 import { bytes, chart, duration, h, ms, split } from "./draw.js";
 import { tryView } from "./try.js";
 import { leaveVoice, voiceView } from "./voice.js";
@@ -18,13 +19,28 @@ function overview() {
     ...(status.server.ready ? [] : [h("section", {}, h("p", { class: "card finding warning" }, status.server.problem))]),
     h("section", {}, h("div", { class: "row" }, h("h1", {}, "NPU")), h("div", { class: "grid" }, status.npus.length
       ? status.npus.map(npu) : h("p", { class: "card muted wide" }, "No NPU is in use."))),
-    status.voices.length && !status.models.length ? null : h("section", {}, h("div", { class: "row" }, h("h1", {}, "Models"),
+    (status.voices.length || status.languages.length) && !status.models.length ? null : h("section", {}, h("div", { class: "row" }, h("h1", {}, "Models"),
       h("span", { class: "muted" }, `under way: ${status.server.under_way}`)),
     h("div", { class: "grid" }, status.models.length ? status.models.map(model)
       : h("p", { class: "card muted wide" }, "There are no models."))),
+    status.languages.length ? h("section", {}, h("div", { class: "row" }, h("h1", {}, "Language models")),
+      h("div", { class: "grid" }, status.languages.map(language))) : null,
     status.voices.length ? h("section", {}, h("div", { class: "row" }, h("h1", {}, "Voices")),
       h("div", { class: "grid" }, status.voices.map(voice))) : null,
   ].filter(Boolean);
+}
+
+function language(entry) {
+  const number = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  const seconds = entry.first_seconds === null ? "–" : `${entry.first_seconds.toFixed(2)} s`;
+  return h("article", { class: "card", "data-language": entry.name },
+    h("header", {}, h("h2", {}, entry.name, " ", h("span", { class: "muted small" }, `${entry.architecture} ${entry.quantisation}`)),
+      h("span", { class: `pill ${entry.problem ? "bad" : "good"}` }, entry.problem ? "not ready" : "ready")),
+    h("dl", { class: "numbers" }, number("answered", entry.requests), number("tokens/s", entry.tokens_per_second.toFixed(1)),
+      number("first token", seconds), number("written", entry.generated_tokens), number("active", entry.active), number("waiting", entry.waiting)),
+    entry.notice ? h("p", { class: "small muted" }, entry.notice) : null,
+    entry.problem ? h("p", { class: "small error" }, entry.problem) : null,
+    entry.can_chat ? h("div", { class: "actions" }, h("a", { class: "button primary", href: "#/chat" }, "Chat")) : null);
 }
 
 function voice(entry) {
@@ -110,8 +126,10 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   leaveVoice();
+  leaveChat();
   try {
     if (page === "try") view.replaceChildren(...tryView(status.models, rest[0]));
+    else if (page === "chat") view.replaceChildren(...chatView(status.languages));
     else if (page === "voice") view.replaceChildren(...voiceView(status.voices));
     else if (page === "model") view.replaceChildren(...await modelView(rest[0], rest[1]));
     else if (page === "doctor") view.replaceChildren(...await doctorView());
