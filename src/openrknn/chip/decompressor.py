@@ -52,7 +52,15 @@ DECOMPRESSORS: Mapping[int, Decompressor] = MappingProxyType(
 """By number of lanes, which is the number of DCOMP_AMOUNT registers."""
 
 
+_NUMBERED: dict[tuple[int, str], tuple[Block, list[str]]] = {}
+"""What `numbered` found, by identity of the block: each task asks."""
+
+
 def numbered(block: Block, name: str) -> list[str]:
     """The registers of a block that are called `name` and a number, by number."""
-    numbers = [found[len(name) :] for found in block.by_name if found.startswith(name)]
-    return [f"{name}{number}" for number in sorted(int(number) for number in numbers if number.isdigit())]
+    known = _NUMBERED.get((id(block), name))
+    if known is None:
+        numbers = [found[len(name) :] for found in block.by_name if found.startswith(name)]
+        names = [f"{name}{number}" for number in sorted(int(number) for number in numbers if number.isdigit())]
+        known = _NUMBERED[id(block), name] = block, names
+    return known[1]

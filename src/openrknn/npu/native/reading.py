@@ -50,9 +50,14 @@ class Way:
 
     def has_read(self, config: object) -> set[str]:
         """The names of the fields of this very object that were read."""
-        view = self._views.get(id(config))
-        read: set[str] = set() if view is None else {*view.__dict__, *view._passed}
-        return read if self._before is None else read | self._before.has_read(config)
+        read: set[str] = set()
+        way: Way | None = self
+        while way is not None:
+            view = way._views.get(id(config))
+            if view is not None:
+                read.update(view.__dict__, view._passed)
+            way = way._before
+        return read
 
     def unread(self, config: object) -> Iterator[str]:
         """The fields, of what it holds as well, that say something and that nobody read."""
@@ -61,22 +66,19 @@ class Way:
         return iter(found)
 
     def _find_unread(self, config: object, found: list[str]) -> None:
-        if isinstance(config, tuple):
-            for value in config:
-                self._find_unread(value, found)
         described = _fields_of(type(config))
         if not described:
+            for value in config if isinstance(config, tuple) else ():
+                self._find_unread(value, found)
             return
         read = self.has_read(config)
         for name, default in described:
+            value = getattr(config, name)
             if name in read:
-                value = getattr(config, name)
-                if type(value) not in _PLAIN and _WHOLE + name not in read:
+                if type(value) not in _PLAIN and type(value) not in _LEAVES and _WHOLE + name not in read:
                     self._find_unread(value, found)
-            elif name not in _PLACE:
-                value = getattr(config, name)
-                if default is MISSING or value != default:
-                    found.append(f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}")
+            elif name not in _PLACE and (default is MISSING or value != default):
+                found.append(f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}")
 
 
 class Reading(Generic[S]):
@@ -118,6 +120,8 @@ _KINDS: set[type] = set()
 """The types of views."""
 _VIEWS: dict[type, type] = {}
 _CONFIGS: dict[type, tuple[tuple[str, Any], ...]] = {}
+_LEAVES: set[type] = set()
+"""Types without fields: enumerations, arrays."""
 
 
 def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
@@ -126,6 +130,8 @@ def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
     if found is None:
         described = fields(kind) if is_dataclass(kind) else ()
         found = _CONFIGS[kind] = tuple((field.name, field.default) for field in described)
+        if not found and not issubclass(kind, tuple):
+            _LEAVES.add(kind)
     return found
 
 

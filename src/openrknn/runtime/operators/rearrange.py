@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.runtime.operators.interface import (
     Array,
     Attributes,
+    Compute,
     Inputs,
     Shape,
     axis_of,
@@ -167,3 +169,24 @@ def transpose(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int,
 def reshape(inputs: Sequence[Array], attributes: Attributes, shape: tuple[int, ...]) -> Array:
     """The order of the elements stays; the second input (the wanted shape) has been resolved in `shape`."""
     return inputs[0].reshape(shape)
+
+
+REARRANGES: Mapping[str, Compute] = MappingProxyType(
+    {
+        "Concat": concat,
+        "DepthToSpace": depth_to_space,
+        "Dropout": identity,
+        "Expand": expand,
+        "Flatten": reshape,
+        "Identity": identity,
+        "Reshape": reshape,
+        "ReverseSequence": reverse_sequence,
+        "Slice": slice_,
+        "SpaceToDepth": space_to_depth,
+        "Squeeze": reshape,
+        "Tile": tile,
+        "Transpose": transpose,
+        "Unsqueeze": reshape,
+    }
+)
+"""Operator type -> how to compute it. Many models leave only such ones to the CPU: they need no other file."""

@@ -25,30 +25,16 @@ from openrknn.runtime.operators import (
 )
 from openrknn.runtime.operators.interface import Compute, CpuOperator, SeveralOutputs
 from openrknn.runtime.operators.pools import average_pool
-from openrknn.runtime.operators.rearrange import concat, reshape, transpose
 from openrknn.runtime.operators.resize import grid_sample
 from openrknn.runtime.operators.softmax import flat_softmax, softmax
 
 _MOVES: Mapping[str, Compute] = {
+    **rearrange.REARRANGES,
     "Compress": pick.compress,
-    "Concat": concat,
-    "DepthToSpace": rearrange.depth_to_space,
-    "Dropout": rearrange.identity,
-    "Expand": rearrange.expand,
-    "Flatten": reshape,
     "Gather": pick.gather,
     "GatherElements": pick.gather_elements,
     "GatherND": pick.gather_nd,
     "GlobalMaxPool": pools.global_max,
-    "Identity": rearrange.identity,
-    "Reshape": reshape,
-    "ReverseSequence": rearrange.reverse_sequence,
-    "Slice": rearrange.slice_,
-    "SpaceToDepth": rearrange.space_to_depth,
-    "Squeeze": reshape,
-    "Tile": rearrange.tile,
-    "Transpose": transpose,
-    "Unsqueeze": reshape,
     **reduce.PICKING,
 }
 

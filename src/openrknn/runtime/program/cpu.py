@@ -33,10 +33,15 @@ def find_operators(
     """How to compute each type of operator that is not for the NPU; custom functions win over our own."""
     if not operators:
         return {}
-    from openrknn.runtime.operators.table import OPERATORS, SEVERAL  # here: most models run on the NPU alone
+    from openrknn.runtime.operators.rearrange import REARRANGES  # here: most models run on the NPU alone
 
-    known: dict[str, _Known] = {**OPERATORS, **SEVERAL, **custom}
+    known: dict[str, _Known] = {name: CpuOperator(compute, moves=True) for name, compute in REARRANGES.items()}
+    known.update(custom)
     types = dict.fromkeys(operator.type for operator in operators)
+    if not known.keys() >= types.keys():
+        from openrknn.runtime.operators.table import OPERATORS, SEVERAL
+
+        known = {**OPERATORS, **SEVERAL, **custom}
     missing = [name for name in types if name not in known]
     if missing:
         first = next(operator for operator in operators if operator.type == missing[0])
