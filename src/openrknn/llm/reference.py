@@ -20,6 +20,7 @@ from openrknn.llm.weights import Floats, WeightSource
 
 Positions = npt.NDArray[np.intp]
 
+_HALF = np.float32(0.5)
 _GELU = math.sqrt(2 / math.pi)
 
 
@@ -260,11 +261,11 @@ def activate(kind: Activation, x: Floats) -> Floats:
     """The function between the two products of the feed-forward part."""
     share: Floats
     if kind == "silu":
-        share = 1 / (1 + np.exp(-np.clip(x, -80, 80)))
+        share = np.reciprocal(1 + np.exp(-np.clip(x, np.float32(-80), np.float32(80))))
     elif kind == "gelu_tanh":
-        share = np.float32(0.5) * (1 + np.tanh(np.float32(_GELU) * (x + np.float32(0.044715) * x**3)))
+        share = _HALF * (1 + np.tanh(np.float32(_GELU) * (x + np.float32(0.044715) * x**3)))
     else:
-        share = np.float32(0.5) * (1 + _erf(x * np.float32(math.sqrt(0.5))))
+        share = _HALF * (1 + _erf(x * np.float32(math.sqrt(0.5))))
     return x * share
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, MappingView, Sized
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Sized, ValuesView
 from typing import Any
 
 from jinja2 import nodes
@@ -27,7 +27,7 @@ _LARGEST_NUMBER = 100_000
 _MOST_BITS = 1024
 _REMOVED_FILTERS = ("pprint", "random", "urlize", "xmlattr", "filesizeformat", "wordwrap", "format", "striptags")
 _REMOVED_GLOBALS = ("lipsum", "cycler", "joiner")
-_SAFE_METHODS = {
+_SAFE_METHODS: dict[type, frozenset[str]] = {
     str: frozenset((
         "capitalize", "casefold", "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal",
         "isdigit", "islower", "isnumeric", "isspace", "istitle", "isupper", "join", "lower", "lstrip", "partition",
@@ -87,7 +87,7 @@ class Budget:
 class _Generation(Extension):
     """`{% generation %}` marks what a model is trained on; for a prompt it says nothing."""
 
-    tags = frozenset(("generation",))
+    tags = {"generation"}  # noqa: RUF012 -- Jinja declares it so
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
@@ -135,7 +135,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     # ------------------------------------------------ what Jinja calls
 
     def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        own = getattr(obj, "__self__", None)
+        own: Any = getattr(obj, "__self__", None)
         if own is self:
             return obj(*args)
         self.budget.step()
@@ -202,7 +202,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 def _listed(value: Any) -> Any:
     """What can only be walked through, as a list: its length is known before something is made of it."""
     # Not all that has __iter__: an undefined value has it as well.
-    return list(value) if isinstance(value, Iterator | MappingView | range | set) else value
+    return list(value) if isinstance(value, Iterator | KeysView | ValuesView | ItemsView | range | set) else value
 
 
 def _check_growth(name: str, text: str, args: tuple[Any, ...]) -> None:
@@ -240,7 +240,7 @@ class _Counting(NodeTransformer):
         ]
         return node
 
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
+    def visit_Concat(self, node: nodes.Concat) -> Any:  # noqa: N802
         node.nodes = [_wrapped("bounded_value", self.visit(child)) for child in node.nodes]
         return _wrapped("bounded_value", node)
 

@@ -102,7 +102,7 @@ def folder_names(family: Family, tensors: Mapping[str, StoredTensor]) -> FolderN
             "attention_post_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
             "ffn_post_norm": "post_feedforward_layernorm",
         }  # fmt: skip
-    fused = {}
+    fused: dict[str, tuple[str, ...]] = {}
     if "qkv" in family.fused:
         fused["self_attn.qkv_proj"] = ("q", "k", "v")
     if "gate_up" in family.fused:

@@ -76,7 +76,9 @@ def _tensor(name: str, entry: Any, body: Bytes, file: str) -> StoredTensor:
     section = f"{file}, tensor {name[:80]!r}"
     if not isinstance(entry, dict):
         raise BadTableError("its entry is no object", section=section)
-    kind, shape, places = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    kind: Any = entry.get("dtype")
+    shape: Any = entry.get("shape")
+    places: Any = entry.get("data_offsets")
     if not isinstance(kind, str) or kind not in SAFETENSORS_FORMATS:
         known = ", ".join(SAFETENSORS_FORMATS)
         raise UnsupportedError(

@@ -1,0 +1,1 @@
+"""Hostile files of language models: seeds, mutations, and a judge that computes with what opens."""
