@@ -103,3 +103,19 @@ def test_folders_without_one_say_so(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(BadTextError, match="no JSON"):
         open_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("number", [2**31, -1, "1", None, True])
+def test_tokens_are_numbered_without_large_gaps(byte_pairs: Path, number: Any) -> None:
+    said = json.loads((byte_pairs / "tokenizer.json").read_text())
+    said["model"]["vocab"]["he"] = number
+    (byte_pairs / "tokenizer.json").write_text(json.dumps(said))
+    with pytest.raises(TokenizerError, match="a token with the number"):
+        open_tokenizer(byte_pairs)
+
+
+def test_a_vocabulary_that_cannot_encode_is_an_error(tmp_path: Path) -> None:
+    made = Tokenizer(models.BPE({"a": 0}, [], unk_token=""))
+    tokenizer = open_tokenizer(save(tmp_path, made))
+    with pytest.raises(TokenizerError, match="cannot encode"):
+        tokenizer.encode("b")

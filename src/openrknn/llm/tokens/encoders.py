@@ -75,7 +75,7 @@ class _Library:
         self._tokenizer = tokenizer
 
     def encode(self, text: str, *, is_start: bool) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids) if text else []
+        return library_encode(self._tokenizer, text) if text else []
 
 
 def tokenizers_library() -> Any:
@@ -85,6 +85,15 @@ def tokenizers_library() -> Any:
     except ImportError as error:
         raise MissingPackageError(f"the vocabulary of a model: {missing(error, 'llm')}") from error
     return tokenizers
+
+
+def library_encode(tokenizer: Any, text: str, *, whole: bool = False) -> list[int]:
+    """`whole`: with what the library puts around a text."""
+    try:
+        return list(tokenizer.encode(text, add_special_tokens=whole).ids)
+    except Exception as error:
+        # The library has no kind of error of its own; a vocabulary without the token for unknown text is one.
+        raise TokenizerError(f"the vocabulary cannot encode a text: {str(error)[:200]}") from error
 
 
 def byte_pairs(tokens: Mapping[str, int], merges: Sequence[str], split: Split) -> Encoder:

@@ -9,11 +9,12 @@ from typing import Any
 
 from openrknn.llm.errors import TokenizerError
 from openrknn.llm.files.jsonfile import parse_object, read_object
-from openrknn.llm.tokens.encoders import tokenizers_library
+from openrknn.llm.tokens.encoders import library_encode, tokenizers_library
 from openrknn.llm.tokens.pieces import byte_level, hash_piece, sentence_piece
 from openrknn.llm.tokens.tokenizer import END_NAMES, Specials, Tokenizer
 
 _MOST_BYTES = 256 << 20
+_LARGEST_GAP = 100_000
 _LONGEST_TEMPLATE = 4 << 20
 _NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
@@ -33,23 +34,44 @@ def folder_tokenizer(folder: Path) -> Tokenizer:
     if len(data) > _MOST_BYTES:
         raise TokenizerError(f"tokenizer.json has more than {_MOST_BYTES} bytes")
     said = parse_object(data, "tokenizer.json")
+    _check_numbers(said)
+    made, plain = (_made(data) for _ in range(2))
+    plain.encode_special_tokens = True
+    beside = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    return _Folder(folder, (made, plain), said, beside).tokenizer()
+
+
+def _made(data: bytes) -> Any:
     library = tokenizers_library()
     try:
         made = library.Tokenizer.from_str(data.decode("utf-8"))
-        # Training settings: a prompt is neither cut nor filled up.
+        # Settings for training: a prompt is neither cut nor filled up.
         made.no_truncation()
         made.no_padding()
     except Exception as error:
         # The library has no kind of error of its own.
         raise TokenizerError(f"tokenizer.json cannot be read: {str(error)[:200]}") from error
-    beside = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    return _Folder(folder, made, said, beside).tokenizer()
+    return made
+
+
+def _check_numbers(said: dict[str, Any]) -> None:
+    """Tokens are numbered without large gaps: some of what the library does takes as long as the largest number."""
+    model = said.get("model")
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    numbers = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
+    added = said.get("added_tokens")
+    numbers += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
+    size = len(numbers) + (len(vocabulary) if isinstance(vocabulary, list) else 0)
+    wrong = [number for number in numbers if type(number) is not int or not 0 <= number < size + _LARGEST_GAP]
+    if wrong:
+        raise TokenizerError(f"tokenizer.json has a token with the number {str(wrong[0])[:40]}, and {size} tokens")
 
 
 class _Folder:
-    def __init__(self, folder: Path, made: Any, said: dict[str, Any], beside: dict[str, Any]) -> None:
-        self._folder, self._made, self._said, self._beside = folder, made, said, beside
-        self._added = {int(token): found for token, found in made.get_added_tokens_decoder().items()}
+    def __init__(self, folder: Path, both: tuple[Any, Any], said: dict[str, Any], beside: dict[str, Any]) -> None:
+        self._folder, self._said, self._beside = folder, said, beside
+        self._made, self._plain = both
+        self._added = {int(token): found for token, found in self._made.get_added_tokens_decoder().items()}
 
     def tokenizer(self) -> Tokenizer:
         size = max([self._made.get_vocab_size(with_added_tokens=True), *(token + 1 for token in self._added)])
@@ -70,7 +92,7 @@ class _Folder:
         if named.get("eos_token") in control:
             ends.add(control[named["eos_token"]])
         return Tokenizer(
-            size, _Library(self._made), text_of, Specials(begin, end, frozenset(ends), named),
+            size, _Library(self._made, self._plain), text_of, Specials(begin, end, frozenset(ends), named),
             templates=self._templates(), drops_first_space=self._drops_first_space(),
         )  # fmt: skip
 
@@ -85,8 +107,7 @@ class _Folder:
 
     def _template(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What the library puts around a text."""
-        plain = self._made.encode("a", add_special_tokens=False).ids
-        whole = self._made.encode("a", add_special_tokens=True).ids
+        plain, whole = library_encode(self._made, "a"), library_encode(self._made, "a", whole=True)
         for first in range(len(whole) - len(plain) + 1):
             if whole[first : first + len(plain)] == plain:
                 return tuple(whole[:first]), tuple(whole[first + len(plain) :])
@@ -115,13 +136,11 @@ class _Folder:
 class _Library:
     """The library finds names of tokens itself."""
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
-        self._plain = tokenizers_library().Tokenizer.from_str(made.to_str())
-        self._plain.encode_special_tokens = True
+    def __init__(self, made: Any, plain: Any) -> None:
+        self._made, self._plain = made, plain
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        return list((self._made if special else self._plain).encode(text, add_special_tokens=False).ids)
+        return library_encode(self._made if special else self._plain, text)
 
 
 def _kinds(decoder: Any) -> list[str]:
