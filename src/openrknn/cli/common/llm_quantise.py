@@ -1,0 +1,112 @@
+"""`openrknn llm quantise`: ranges from one text, the cost on another one, a file for the NPU, a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openrknn.cli.common.files import save_atomically
+from openrknn.cli.common.options import positive
+from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import PAGE, OutputFile
+from openrknn.cli.common.progress import stages
+from openrknn.quantities import size_text
+
+if TYPE_CHECKING:
+    from openrknn.llm.quantise.report import Report
+    from openrknn.llm.tokens import Tokenizer
+
+_CALIBRATION = 1536
+_MOST_BYTES = 1 << 20
+_CHARACTERS = 8
+"""Of a token, at most, on average: no more of a text is read than can be used."""
+
+
+def add_quantise_arguments(parser: argparse.ArgumentParser) -> None:
+    """What only `llm quantise` takes."""
+    parser.add_argument("--calibrate", metavar="TEXT", help="quantise: another text, for the ranges of activations")
+    parser.add_argument("--precision", choices=("w8a8", "w4a16"), default="w8a8",
+                        help="quantise: int8 for both (w8a8), or int4 for weights (w4a16)")  # fmt: skip
+    parser.add_argument("--adapt", type=float, metavar="SECONDS", default=0.0,
+                        help="quantise: what rounding by the data (GPTQ) may take (0)")  # fmt: skip
+    parser.add_argument("--limit", type=positive, metavar="N", default=2048,
+                        help="quantise: tokens of the text to measure with (2048)")  # fmt: skip
+    parser.add_argument("--layers", action="store_true", help="quantise: measure each layer, too")
+    parser.add_argument("--report", metavar="OUT.html", action=OutputFile, kind=PAGE,
+                        help="quantise: write a page: KL by kind, ranges and errors of all products")  # fmt: skip
+
+
+def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
+    """Quantise, measure, and write what was asked for."""
+    if not arguments.calibrate:
+        raise CommandError("llm quantise needs --calibrate with another text than the one it is measured on")
+    from openrknn.llm.compile import compile_language
+    from openrknn.llm.compiled_assets import assets_of
+    from openrknn.llm.files import open_weights
+    from openrknn.llm.home import find_model
+    from openrknn.llm.quantise.measure import windows
+    from openrknn.llm.quantise.model import quantise_language
+    from openrknn.llm.quantise.report import make_report
+    from openrknn.llm.tokens import open_tokenizer
+
+    path = find_model(arguments.model)
+    source, tokenizer = open_weights(path, context=arguments.context), open_tokenizer(path)
+    prefix = _prefix(tokenizer)
+    size = min(arguments.window, source.config.context)
+    calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
+    text = _tokens(tokenizer, arguments.text, arguments.limit)
+    with stages(output) as tell:
+        quantised = quantise_language(
+            source, list(windows(calibration, prefix, size)), precision=arguments.precision, prefix=prefix,
+            online=arguments.precision == "w8a8", adapt_seconds=arguments.adapt, progress=tell,
+        )  # fmt: skip
+        details = bool(arguments.report or output.is_json)
+        report = make_report(
+            quantised, list(windows(text, prefix, size)), kinds=details, layers=arguments.layers, progress=tell
+        )
+        if arguments.output:
+            made = compile_language(
+                quantised, arguments.target, capacity=arguments.context, assets=assets_of(path), progress=tell
+            )
+            save_atomically(arguments.output, made.data)
+    if arguments.report:
+        from openrknn.pages.language import render
+
+        save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
+    _say(report, arguments, output)
+    return 0
+
+
+def _say(report: Report, arguments: argparse.Namespace, output: Output) -> None:
+    whole = report.whole
+    output.line(f"KL          {whole.kl:.5f}  (one token in a hundred above {whole.kl_99:.4f}; {whole.tokens} tokens)")
+    output.line(f"perplexity  {whole.perplexity:.3f}  ({100 * whole.change:+.2f} % of {whole.reference:.3f} in float)")
+    output.line(f"successors  {100 * whole.same:.1f} % the same")
+    output.line(f"a token     {size_text(report.weight_bytes)} of weights ({size_text(report.float_bytes)} in fp16)")
+    for label, file in (("wrote", arguments.output), ("report", arguments.report)):
+        if file:
+            output.line(f"{label:12}{file}")
+    output.value(f"{whole.kl:.6f}") if not output.is_human else None
+    output.data({"model": arguments.model, **report.to_json()})
+
+
+def _tokens(tokenizer: Tokenizer, name: str, count: int) -> list[int]:
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            text = file.read(min(count * _CHARACTERS, _MOST_BYTES))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{name}: cannot be read: {error}") from None
+    tokens = tokenizer.encode(text, special=False, begin=False)[:count]
+    if len(tokens) < 2:
+        raise CommandError(f"{name}: {len(tokens)} tokens are too few; give a text of some thousand words")
+    return tokens
+
+
+def _prefix(tokenizer: Tokenizer) -> int | None:
+    """The token that texts and chats start with."""
+    if tokenizer.specials.begin:
+        return tokenizer.specials.begin[0]
+    named = tokenizer.specials.named.get("bos_token")
+    found = tokenizer.encode(named, begin=False) if named else []
+    return found[0] if len(found) == 1 else None

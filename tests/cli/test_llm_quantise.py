@@ -1,0 +1,76 @@
+"""`openrknn llm quantise` on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import openrknn.llm.compiled_assets
+import openrknn.llm.files
+import openrknn.llm.tokens
+from openrknn.llm.config import Rope
+from openrknn.llm.file import read_language
+from tests.cli.run import run
+from tests.llm.quantise.sources import MemorySource
+
+
+class Letters:
+    """A token for each letter."""
+
+    specials = SimpleNamespace(begin=(), named={"bos_token": "^"})
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        return [ord(letter) % 200 for letter in text]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    source = MemorySource(
+        vocabulary=200, width=64, head_size=32, hidden=96, layers=1, context=64, rope=Rope(1e4, 32), logit_scale=0.02
+    )
+    monkeypatch.setattr(openrknn.llm.files, "open_weights", lambda path, context=None: source)
+    monkeypatch.setattr(openrknn.llm.tokens, "open_tokenizer", lambda path: Letters())
+    monkeypatch.setattr(openrknn.llm.compiled_assets, "assets_of", lambda path: {})
+    for name, text in {"tiny.gguf": "", "book.txt": "It was a dark night. " * 6, "other.txt": "The rain fell. " * 9,
+                       "short.txt": "a"}.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_a_model_is_quantised_measured_and_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, page = folder / "tiny.rknnz", folder / "page.html"
+    words = ("llm", "quantise", folder / "tiny.gguf", folder / "book.txt", "--calibrate", folder / "other.txt")
+    result = run(capsys, *words, "--window", 64, "--context", 32, "-o", made, "--report", page, "--layers", "--json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert found["precision"] == "w8a8"
+    assert 0 < found["whole"]["kl"] < 0.01
+    assert found["layers"][0]["kl"] > 0
+    assert {entry["name"] for entry in found["products"]} >= {"layers.0.down", "head"}
+    assert "layers.0.down" in page.read_text()
+    assert read_language(made).prefix == ord("^")
+
+
+def test_int4_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("llm", "quantise", folder / "tiny.gguf", folder / "book.txt", "--calibrate", folder / "other.txt")
+    result = run(capsys, *words, "--precision", "w4a16", "--adapt", 10, "--limit", 30)
+    assert result.code == 0, result.err
+    assert float(result.out.split()[1]) > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [((), "needs --calibrate"), (("--calibrate", "short.txt"), "too few"), (("--calibrate", "none.txt"), "cannot be")],
+)
+def test_what_is_missing_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(folder)
+    result = run(capsys, "llm", "quantise", "tiny.gguf", "book.txt", *words)
+    assert result.code == 2
+    assert message in result.err
