@@ -20,17 +20,16 @@ static void sdot_store(uint8_t *block, int32_t tap, int32_t is_picture, const in
                 out[(group * ATOM + o) * 4 + i] = (uint8_t)weights[o * lanes + group * 4 + i];
 }
 
-typedef void (*tile_function)(const segment_task *task, int32_t first);
+typedef void (*tile_function)(const segment_task *task, int32_t first, int32_t count);
 
 /* As many tiles as necessary, all of nearly the same size; tiles[n - 1] is for n pixels. */
 static void sdot_segment(const segment_task *task, const tile_function *tiles)
 {
     const int32_t count = divide_up(task->pixels, SDOT_PIXELS), usual = task->pixels / count;
-    int32_t larger = task->pixels - usual * count;
-    for (int32_t first = 0, size; first < task->pixels; first += size) {
-        size = usual + (larger-- > 0);
-        tiles[size - 1](task, first);
-    }
+    const int32_t larger = task->pixels - usual * count;
+    if (larger)
+        tiles[usual](task, 0, larger);
+    tiles[usual - 1](task, larger * (usual + 1), count - larger);
 }
 
 static const tile_function picture_tiles[] = {picture_1, picture_2, picture_3, picture_4, picture_5, picture_6};

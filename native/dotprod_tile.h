@@ -70,10 +70,21 @@
     "smlal v" #c ".4s, v2.4h, v4.h[0]\n"                                                                               \
     "smlal2 v" #d ".4s, v2.8h, v4.h[0]\n"
 
-/* What the sums begin with. Products of 32 bits take two cycles, and those of 16 bits one. */
-#define BEGIN(n)                                                                                                       \
-    EACH_##n(START)                                                                                                    \
-    "cbz %[window], 1f\n"                                                                                              \
+#define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
+#define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
+#define STORE(p, a, b, c, d)                                                                                           \
+    "stp q" #a ", q" #b ", [%[sums], #64 * " #p "]\n"                                                                  \
+    "stp q" #c ", q" #d ", [%[sums], #64 * " #p " + 32]\n"
+
+#define STORE_NARROW(p, a, b, c, d) ADD_NARROW(p, a, b, c, d) STORE(p, a, b, c, d)
+#define STORE_WIDE(p, a, b, c, d) ADD_WINDOW(p, a, b, c, d) STORE(p, a, b, c, d)
+
+/*
+ * Sums with what windows add to them. That comes last, among the stores, where it takes least time. Products of 32 bits
+ * take two cycles, and those of 16 bits one.
+ */
+#define FINISH(n)                                                                                                      \
+    "cbz %[factors], 1f\n"                                                                                             \
     "ldp q0, q1, [%[factors]]\n"                                                                                       \
     "ldp q2, q3, [%[factors], #32]\n"                                                                                  \
     "cbz %w[is_narrow], 0f\n"                                                                                          \
@@ -81,17 +92,14 @@
     "xtn2 v0.8h, v1.4s\n"                                                                                              \
     "xtn v2.4h, v2.4s\n"                                                                                               \
     "xtn2 v2.8h, v3.4s\n"                                                                                              \
-    EACH_##n(ADD_NARROW)                                                                                               \
-    "b 1f\n"                                                                                                           \
+    EACH_##n(STORE_NARROW)                                                                                             \
+    "b 6f\n"                                                                                                           \
     "0:\n"                                                                                                             \
-    EACH_##n(ADD_WINDOW)                                                                                               \
-    "1:\n"
-
-#define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
-#define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
-#define STORE(p, a, b, c, d)                                                                                           \
-    "stp q" #a ", q" #b ", [%[sums], #64 * " #p "]\n"                                                                  \
-    "stp q" #c ", q" #d ", [%[sums], #64 * " #p " + 32]\n"
+    EACH_##n(STORE_WIDE)                                                                                               \
+    "b 6f\n"                                                                                                           \
+    "1:\n"                                                                                                             \
+    EACH_##n(STORE)                                                                                                    \
+    "6:\n"
 
 #define TILE_REGISTERS                                                                                                 \
     "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
@@ -99,22 +107,42 @@
 
 static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
 
-/* What both kinds of tiles know. */
+/* What all tiles know, and what moves on with them. */
 #define TILE_INPUTS                                                                                                    \
-    [input] "r"(input), [window] "r"(window), [factors] "r"(task->factors), [is_narrow] "r"(task->is_narrow),          \
-        [addends] "r"(task->addends ? task->addends : no_addends), [sums] "r"(task->sums + first * ATOM)
+    [factors] "r"(task->window ? task->factors : NULL), [is_narrow] "r"(task->is_narrow),                              \
+        [addends] "r"(task->addends ? task->addends : no_addends)
+#define TILE_PLACES [input] "+&r"(input), [window] "+&r"(window), [sums] "+&r"(sums), [count] "+&r"(count)
+#define TILE_VARIABLES(step)                                                                                           \
+    const uint8_t *weights = task->weights, *input = task->input + (int64_t)first * (step);                            \
+    const int32_t *window = task->window ? task->window + first : NULL;                                                \
+    int32_t *sums = task->sums + first * ATOM, taps = task->taps
 
-/* The last tap loads its own inputs once more, and 32 bytes of what follows the weights: blocks have SLACK behind them. */
+/* Go to label 5 for the next tile, `bytes` of input further. */
+#define NEXT_TILE(n, bytes)                                                                                            \
+    FINISH(n)                                                                                                          \
+    "add %[input], %[input], " bytes "\n"                                                                              \
+    "add %[window], %[window], #4 * " #n "\n"                                                                          \
+    "add %[sums], %[sums], #64 * " #n "\n"                                                                             \
+    "subs %w[count], %w[count], #1\n"                                                                                  \
+    "b.ne 5b\n"
+
+/*
+ * `count` tiles, one behind the other. The last tap loads its own inputs once more, and 32 bytes of what follows the
+ * weights: blocks have SLACK behind them.
+ */
 #define SDOT_TILE(n)                                                                                                   \
-    static void tile_##n(const segment_task *task, int32_t first)                                                      \
+    static void tile_##n(const segment_task *task, int32_t first, int32_t count)                                       \
     {                                                                                                                  \
-        const uint8_t *weights = task->weights, *input = task->input + first * ATOM, *at = input;                      \
+        TILE_VARIABLES(ATOM);                                                                                          \
+        const uint8_t *at = input;                                                                                     \
         const int32_t *offsets = task->offsets, *last = offsets + task->taps - 1;                                      \
-        const int32_t *window = task->window ? task->window + first : NULL;                                            \
-        int32_t taps = task->taps;                                                                                     \
-        __asm__ volatile("ldrsw %[at], [%[offsets]]\n"                                                                 \
+        __asm__ volatile("5:\n"                                                                                        \
+                         "mov %[weights], %[all_weights]\n"                                                            \
+                         "mov %[offsets], %[all_offsets]\n"                                                            \
+                         "ldrsw %[at], [%[offsets]]\n"                                                                 \
+                         "mov %w[taps], %w[all_taps]\n"                                                                \
                          "add %[at], %[input], %[at]\n"                                                                \
-                         BEGIN(n)                                                                                      \
+                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          EACH_##n(LOAD_INPUT)                                                                          \
                          "2:\n"                                                                                        \
@@ -130,15 +158,17 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
                          "add %[weights], %[weights], #256\n"                                                          \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         EACH_##n(STORE)                                                                               \
-                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [taps] "+&r"(taps)          \
-                         : [last] "r"(last), TILE_INPUTS                                                               \
+                         NEXT_TILE(n, "#16 * " #n)                                                                     \
+                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [taps] "+&r"(taps),     \
+                           TILE_PLACES                                                                                 \
+                         : [last] "r"(last), [all_weights] "r"(task->weights), [all_offsets] "r"(task->offsets),       \
+                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
                          : "memory", "cc", TILE_REGISTERS);                                                            \
     }
 
 /*
- * Pictures, of 4 bytes for each pixel: 16 bytes are what 4 neighbouring columns of the kernel see. Up to 6 pixels are loaded
- * a step apart; where a row of the kernel ends before the fourth lane, so do the products.
+ * Pictures, of 4 bytes for each pixel: 16 bytes are what 4 neighbouring columns of the kernel see. Up to 6 pixels are
+ * loaded a step apart; where a row of the kernel ends before the fourth lane, so do the products.
  */
 #define PICTURE_1 "ldr q0, [%[at]]\n"
 #define PICTURE_2 PICTURE_1 "ldr q1, [%[at], %[step]]\n"
@@ -153,13 +183,18 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
     "subs %w[left], %w[left], #1\n"
 
 #define PICTURE_TILE(n)                                                                                                \
-    static void picture_##n(const segment_task *task, int32_t first)                                                   \
+    static void picture_##n(const segment_task *task, int32_t first, int32_t count)                                    \
     {                                                                                                                  \
-        const int64_t step = task->pixel_step;                                                                         \
-        const uint8_t *weights = task->weights, *input = task->input + first * step, *at = input, *next = input;       \
-        const int32_t *offsets = task->offsets, *window = task->window ? task->window + first : NULL;                  \
-        int32_t taps = task->taps, left = 0;                                                                           \
-        __asm__ volatile(BEGIN(n)                                                                                      \
+        const int64_t step = task->pixel_step, tile_step = (n)*step;                                                   \
+        TILE_VARIABLES(step);                                                                                          \
+        const uint8_t *at = input, *next = input;                                                                      \
+        const int32_t *offsets = task->offsets;                                                                        \
+        int32_t left = 0;                                                                                              \
+        __asm__ volatile("5:\n"                                                                                        \
+                         "mov %[weights], %[all_weights]\n"                                                            \
+                         "mov %[offsets], %[all_offsets]\n"                                                            \
+                         "mov %w[taps], %w[all_taps]\n"                                                                \
+                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          "2:\n"                                                                                        \
                          "ldrsw %[at], [%[offsets]], #4\n"                                                             \
@@ -175,10 +210,12 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
                          "4:\n"                                                                                        \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         EACH_##n(STORE)                                                                               \
-                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [next] "+&r"(next),         \
-                           [left] "+&r"(left), [taps] "+&r"(taps)                                                        \
-                         : [step] "r"(step), [run] "r"(task->run), TILE_INPUTS                                         \
+                         NEXT_TILE(n, "%[tile_step]")                                                                  \
+                         : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [next] "+&r"(next),     \
+                           [left] "+&r"(left), [taps] "+&r"(taps), TILE_PLACES                                         \
+                         : [step] "r"(step), [tile_step] "r"(tile_step), [run] "r"(task->run),                         \
+                           [all_weights] "r"(task->weights), [all_offsets] "r"(task->offsets),                         \
+                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
                          : "memory", "cc", TILE_REGISTERS);                                                            \
     }
 PICTURE_TILE(1)
@@ -202,14 +239,18 @@ PICTURE_TILE(6)
 #define LOAD_NEXT_OF_ROW(p) "ldr q" #p ", " ROW_AT_##p "\n"
 
 #define ROWS_TILE(n)                                                                                                   \
-    static void rows_##n(const segment_task *task, int32_t first)                                                      \
+    static void rows_##n(const segment_task *task, int32_t first, int32_t count)                                       \
     {                                                                                                                  \
-        const int64_t step = task->pixel_step;                                                                         \
-        const uint8_t *weights = task->weights, *input = task->input + first * step;                                   \
-        const uint8_t *at = input, *next = at + 2 * step, *last = at + 4 * step;                                       \
-        const int32_t *window = NULL;                                                                                  \
-        int32_t taps = task->taps;                                                                                     \
-        __asm__ volatile(EACH_##n(START)                                                                               \
+        const int64_t step = task->pixel_step, tile_step = (n)*step;                                                   \
+        TILE_VARIABLES(step);                                                                                          \
+        const uint8_t *at = input, *next = input, *last = input;                                                       \
+        __asm__ volatile("5:\n"                                                                                        \
+                         "mov %[weights], %[all_weights]\n"                                                            \
+                         "mov %w[taps], %w[all_taps]\n"                                                                \
+                         "mov %[at], %[input]\n"                                                                       \
+                         "add %[next], %[input], %[step], lsl #1\n"                                                    \
+                         "add %[last], %[input], %[step], lsl #2\n"                                                    \
+                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          EACH_##n(LOAD_ROW)                                                                            \
                          "2:\n"                                                                                        \
@@ -223,10 +264,11 @@ PICTURE_TILE(6)
                          "add %[weights], %[weights], #256\n"                                                          \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         EACH_##n(STORE)                                                                               \
+                         NEXT_TILE(n, "%[tile_step]")                                                                  \
                          : [weights] "+&r"(weights), [at] "+&r"(at), [next] "+&r"(next), [last] "+&r"(last),           \
-                           [taps] "+&r"(taps)                                                                          \
-                         : [step] "r"(step), TILE_INPUTS                                                               \
+                           [taps] "+&r"(taps), TILE_PLACES                                                             \
+                         : [step] "r"(step), [tile_step] "r"(tile_step), [all_weights] "r"(task->weights),             \
+                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
                          : "memory", "cc", TILE_REGISTERS);                                                            \
     }
 ROWS_TILE(1)
