@@ -75,7 +75,7 @@ def test_what_is_frozen_does_not_change() -> None:
 def test_frozen_classes_inherit_from_frozen_ones_of_both_kinds() -> None:
     for first, second in ((records.dataclass, dataclasses.dataclass), (dataclasses.dataclass, records.dataclass)):
         base = make(first, frozen=True)
-        derived = second(frozen=True)(type("Derived", (base,), {"__annotations__": {"more": "int"}, "more": 1}))
+        derived: Any = second(frozen=True)(type("Derived", (base,), {"__annotations__": {"more": "int"}, "more": 1}))
         assert (derived(1).first, derived(1).more) == (1, 1)
         with pytest.raises(dataclasses.FrozenInstanceError):
             derived(1).more = 2

@@ -32,7 +32,7 @@ def _made(cls: type, *, eq: bool = True, frozen: bool = False, slots: bool = Fal
         if name not in own:
             setattr(cls, name, function)
     has_init = "__init__" in own
-    frozen_bases = [one.__dataclass_params__ for one in cls.__mro__[1:] if _is_frozen(one)]
+    frozen_bases: list[Any] = [vars(one)["__dataclass_params__"] for one in cls.__mro__[1:] if _is_frozen(one)]
     if frozen_bases and not frozen:
         raise TypeError("cannot inherit non-frozen dataclass from a frozen one")
     for base in frozen_bases:  # what freezes this class is here, and the standard library must not mind
@@ -85,10 +85,10 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _eq(self: Any, other: object) -> bool:
+def _eq(self: Any, other: object) -> Any:
     if type(other) is not type(self):
         return NotImplemented
-    return self is other or _values(self) == _values(other)
+    return _values(self) == _values(other)
 
 
 def _hash(self: Any) -> int:
@@ -149,7 +149,7 @@ def _init(cls: Any, *, frozen: bool) -> Callable[..., None]:
         elif default.startswith("=_default"):
             value = f"_default_{name}"
         if frozen:
-            slot = getattr(cls, name, None)
+            slot: Any = getattr(cls, name, None)
             is_slot = isinstance(slot, MemberDescriptorType)
             names[f"_set_{name}"] = slot.__set__ if is_slot else functools.partial(_set, name)
             body.append(f"_set_{name}(self, {value})")

@@ -77,7 +77,7 @@ class Registers:
         value = self._known.get(key)
         if value is None:
             value = self._known[key] = register(key[1])
-        return self._watcher.read(value) if self._is_watched else value  # type: ignore[return-value, type-var]
+        return self._watcher.read(value) if self._is_watched else value  # type: ignore[return-value]
 
     def is_written(self, register: type[Register]) -> bool:
         """Whether anybody wrote the register since the reset."""

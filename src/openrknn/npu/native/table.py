@@ -134,14 +134,14 @@ def _corners(config: task_ew.Config, first: int, last: int) -> Int64s:
     if table is None or (config.clamp is not None and config.clamp.below is not None):
         return np.arange(first, last + 1)
     entries = np.arange(table.entries.shape[1])
-    points = [
+    points: list[npt.ArrayLike] = [
         [first, last, table.lo_start, table.lo_end + 1],
         [piece.start for piece in table.further_below],
         [piece.start + 1 for piece in table.further_above],
         table.le_start + (entries << table.le_select),
         table.lo_start + (entries << table.lo_select),
     ]
-    begins = np.concatenate(points).astype(np.int64)
+    begins = np.concatenate([np.asarray(some, np.int64) for some in points])
     return np.sort(np.clip(np.concatenate([begins - 1, begins]), first, last))
 
 
