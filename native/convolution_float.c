@@ -91,6 +91,7 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
                     .list = list + first,
                     .taps = taps,
                     .lanes = lanes,
+                    .used_lanes = at_most(c->step->channels, lanes),
                     .pixels = places[s].pixels,
                     .format = c->step->format,
                     .goes_on = first > 0,

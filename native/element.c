@@ -204,32 +204,44 @@ static inline int16_t order_of(uint16_t half)
     return (int16_t)(half ^ ((uint16_t)((int16_t)half >> 15) & 0x7fff));
 }
 
-/* The usual case of fp16: 8 channels at a time. 0: there is a NaN, or a zero wins, and the order of channels counts. */
-static int32_t reduced_halves(const openrknn_reduction *step, int32_t row, int32_t column, uint16_t *best_bits)
+/*
+ * The usual case of fp16: some columns at a time, of each 8 channels at a time. `is_told` of a column is 0 where there is a
+ * NaN, or a zero wins, and the order of channels counts.
+ */
+enum { REDUCED = 32 };
+typedef int16_t orders __attribute__((vector_size(ATOM))); /* order_of 8 of them */
+
+static void reduced_halves(const openrknn_reduction *step, int32_t row, int32_t column, int32_t count, uint16_t *best_bits,
+                           uint8_t *is_told)
 {
     enum { EACH = ATOM / 2, LOWEST = -31745, HIGHEST = 0x7c00 }; /* the infinities */
-    int16_t low[EACH], high[EACH], lowest = INT16_MAX, highest = INT16_MIN;
+    orders low[REDUCED], high[REDUCED];
 
-    for (int32_t i = 0; i < EACH; i++) {
-        low[i] = lowest;
-        high[i] = highest;
+    for (int32_t c = 0; c < count; c++) {
+        low[c] = (orders){0} + INT16_MAX;
+        high[c] = (orders){0} + INT16_MIN;
     }
     for (int32_t channel = 0; channel < step->channels; channel += EACH) {
-        uint16_t bits[EACH];
-        memcpy(bits, cube_row(&step->source, channel / EACH, row) + (int64_t)column * ATOM, sizeof bits);
-        for (int32_t i = 0; i < EACH; i++) {
-            const int16_t place = order_of(bits[i]);
-            low[i] = place < low[i] ? place : low[i];
-            high[i] = place > high[i] ? place : high[i];
+        const uint8_t *at = cube_row(&step->source, channel / EACH, row) + (int64_t)column * ATOM;
+        for (int32_t c = 0; c < count; c++) {
+            orders place;
+            memcpy(&place, at + c * ATOM, sizeof place);
+            place ^= place >> 15 & 0x7fff;
+            const orders is_less = place < low[c], is_more = place > high[c];
+            low[c] = (place & is_less) | (low[c] & ~is_less);
+            high[c] = (place & is_more) | (high[c] & ~is_more);
         }
     }
-    for (int32_t i = 0; i < EACH; i++) {
-        lowest = low[i] < lowest ? low[i] : lowest;
-        highest = high[i] > highest ? high[i] : highest;
+    for (int32_t c = 0; c < count; c++) {
+        int16_t lowest = INT16_MAX, highest = INT16_MIN;
+        for (int32_t i = 0; i < EACH; i++) {
+            lowest = low[c][i] < lowest ? low[c][i] : lowest;
+            highest = high[c][i] > highest ? high[c][i] : highest;
+        }
+        const int16_t best = step->largest ? highest : lowest;
+        best_bits[c] = (uint16_t)order_of((uint16_t)best);
+        is_told[c] = lowest >= LOWEST && highest <= HIGHEST && best != 0 && best != -1;
     }
-    const int16_t best = step->largest ? highest : lowest;
-    *best_bits = (uint16_t)order_of((uint16_t)best);
-    return lowest >= LOWEST && highest <= HIGHEST && best != 0 && best != -1;
 }
 
 static void reduction_unit(void *job, int32_t row)
@@ -237,11 +249,18 @@ static void reduction_unit(void *job, int32_t row)
     const openrknn_reduction *step = job;
     int32_t size = step->format == OPENRKNN_INT8 ? 1 : 2, each = ATOM / size;
 
+    const int32_t has_halves = step->format == OPENRKNN_FP16 && step->channels % each == 0;
+    uint16_t found[REDUCED];
+    uint8_t is_told[REDUCED];
+
     for (int32_t column = 0; column < step->width; column++) {
+        const int32_t place = column % REDUCED;
         float32 best = 0;
         uint16_t best_bits = 0;
-        if (step->format == OPENRKNN_FP16 && step->channels % each == 0 && reduced_halves(step, row, column, &best_bits)) {
-            memcpy(step->target + ((int64_t)row * step->width + column) * size, &best_bits, (size_t)size);
+        if (has_halves && place == 0)
+            reduced_halves(step, row, column, at_most(REDUCED, step->width - column), found, is_told);
+        if (has_halves && is_told[place]) {
+            memcpy(step->target + ((int64_t)row * step->width + column) * size, &found[place], (size_t)size);
             continue;
         }
         for (int32_t channel = 0; channel < step->channels; channel++) {

@@ -8,7 +8,8 @@
  *     floats, NF              NF vectors of floats are 16 channels
  *     floats_set, floats_load, floats_store, floats_add, floats_multiply, floats_multiply_add
  *
- * It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add.
+ * It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
+ * the functions float_tile_1 and so on, which find totals in memory in any case, and picture_segment for 3 lanes.
  *
  * A product of two fp16 numbers has 22 bits, and is exact in single precision: an instruction that multiplies and adds
  * gives the same bits as two. A product of bf16 numbers may be too small for that, and takes two.
@@ -110,6 +111,7 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
 
 typedef void (*float_function)(const float_task *task, int32_t first);
 
+#ifndef OWN_FLOAT_TILES
 #define FLOAT_TILE(pixels)                                                                                             \
     static void float_tile_##pixels(const float_task *task, int32_t first)                                             \
     {                                                                                                                  \
@@ -138,6 +140,7 @@ FLOAT_TILE(12)
 FLOAT_TILE(13)
 FLOAT_TILE(14)
 #endif
+#endif
 
 static const float_function float_functions[FLOAT_PIXELS + 1] = {
     NULL, float_tile_1, float_tile_2,
@@ -164,6 +167,14 @@ static void float_segment(const float_task *task)
             float_tile(task, pixel, 1, task->lanes, 0);
         return;
     }
+#ifdef OWN_FLOAT_TILES
+    if (!task->goes_on)
+        memset(task->sums, 0, (size_t)task->pixels * ATOM * sizeof *task->sums);
+    if (task->lanes == 4 && task->used_lanes == 3) {
+        picture_segment(task);
+        return;
+    }
+#endif
     const int32_t count = divide_up(task->pixels, FLOAT_PIXELS);
     for (int32_t part = 0; part < count; part++) {
         const int32_t first = part * task->pixels / count, end = (part + 1) * task->pixels / count;

@@ -3,11 +3,12 @@
  * on a tile of pixels by 16 channels that stays in the first level cache. Every loop does one thing to the whole tile,
  * so that compilers can use vectors.
  *
- * The file that includes this one defines halves_to_floats and floats_to_halves for 8 numbers.
+ * The file that includes this one defines halves_to_floats and floats_to_halves for 8 numbers. With OWN_HALVES it has a
+ * faster way for floats that are written as fp16: own_halves, where has_halves says so.
  */
 #include <math.h>
 
-enum { TILE = 28, GENERAL_LANES = 16, ENTRIES = 513 };
+enum { TILE = 28 };
 
 typedef struct {
     const dpu_task *task;
@@ -633,6 +634,17 @@ static void general(const dpu_task *task)
     tile_data t;
 
     t.task = task;
+#ifdef OWN_HALVES
+    if (has_halves(task)) {
+        t.pixel = task->pixel;
+        t.count = 1;
+        ALL(1) t.operand.floats[p][i] = task->dpu->element_wise.constant_float;
+        if (task->dpu->element_wise.operand_kind == 1)
+            read_operand(&t);
+        own_halves(task, t.operand.floats[0]);
+        return;
+    }
+#endif
     for (int32_t first = 0; first < task->pixels; first += TILE) {
         t.pixel = task->pixel + first;
         t.count = at_most(task->pixels - first, TILE);

@@ -71,6 +71,7 @@ typedef struct {
     const int32_t *list; /* of the taps that count, and which of them are the last of a group of channels */
     int32_t taps; /* in the list: whole groups */
     int32_t lanes; /* inputs of a tap: 8, or 4 of a picture */
+    int32_t used_lanes; /* of a picture: inputs and weights of the others are 0, and each tap is a group */
     int32_t pixels; /* at most SEGMENT */
     int32_t format;
     int32_t goes_on; /* there are sums of other taps */
@@ -339,6 +340,9 @@ int run_reduction(const openrknn_reduction *step);
 int run_pooling(const openrknn_pooling *step);
 
 /* ---------------------------------------------------------------------------------------------- DPU */
+
+/* Channels of a tile, and entries of each lookup table. */
+enum { GENERAL_LANES = 16, ENTRIES = 513 };
 
 void dpu_finish(const dpu_task *task);
 

@@ -124,7 +124,6 @@ ALWAYS_INLINE void depthwise_of(const depthwise_task *task, const int32_t input_
 /* ---------------------------------------------------------------------------------------------- chain */
 
 enum { NV = 8, PX = 1, FUSED = 1, NF = 4 };
-#define FLOAT_PIXELS 5
 typedef struct {
     int32x4_t part[4];
 } ints;
@@ -291,6 +290,8 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #define product_total(sums) vaddvq_s32(sums)
 
 #include "chain_template.h"
+#include "neon_dpu.h"
+#include "neon_floats.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"

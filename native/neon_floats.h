@@ -1,0 +1,178 @@
+/*
+ * float_template.h's tiles for aarch64, in assembly: compilers move accumulators about, and that takes a third of the
+ * time. 1 to 6 pixels by 16 channels are 4 to 24 registers of sums; a vector of weights is loaded for its use by all
+ * pixels, so that two registers are enough for weights.
+ *
+ * A group begins with a product instead of a sum with 0. The products differ in the sign of zero alone, and totals begin
+ * with +0, which stays what it is with a zero of either sign.
+ */
+#define OWN_FLOAT_TILES
+#define FLOAT_PIXELS 6
+
+/* Pixel p's sums of channels 4 v to 4 v + 3: registers from 8 on. Its inputs: register p. Weights: 6 and 7. */
+#define SUM_0_0 "8"
+#define SUM_0_1 "9"
+#define SUM_0_2 "10"
+#define SUM_0_3 "11"
+#define SUM_1_0 "12"
+#define SUM_1_1 "13"
+#define SUM_1_2 "14"
+#define SUM_1_3 "15"
+#define SUM_2_0 "16"
+#define SUM_2_1 "17"
+#define SUM_2_2 "18"
+#define SUM_2_3 "19"
+#define SUM_3_0 "20"
+#define SUM_3_1 "21"
+#define SUM_3_2 "22"
+#define SUM_3_3 "23"
+#define SUM_4_0 "24"
+#define SUM_4_1 "25"
+#define SUM_4_2 "26"
+#define SUM_4_3 "27"
+#define SUM_5_0 "28"
+#define SUM_5_1 "29"
+#define SUM_5_2 "30"
+#define SUM_5_3 "31"
+
+#define PIXELS_1(do, ...) do(0, __VA_ARGS__)
+#define PIXELS_2(do, ...) PIXELS_1(do, __VA_ARGS__) do(1, __VA_ARGS__)
+#define PIXELS_3(do, ...) PIXELS_2(do, __VA_ARGS__) do(2, __VA_ARGS__)
+#define PIXELS_4(do, ...) PIXELS_3(do, __VA_ARGS__) do(3, __VA_ARGS__)
+#define PIXELS_5(do, ...) PIXELS_4(do, __VA_ARGS__) do(4, __VA_ARGS__)
+#define PIXELS_6(do, ...) PIXELS_5(do, __VA_ARGS__) do(5, __VA_ARGS__)
+
+#define ONE_PRODUCT(p, op, v, w, k) op " v" SUM_##p##_##v ".4s, v" w ".4s, v" #p ".s[" #k "]\n\t"
+#define FOUR_INPUTS(p, bytes, more) "ldr q" #p ", [x10, #" #p "*" #bytes "+" #more "]\n\t"
+#define ONE_AHEAD(p, bytes) "prfm pldl1keep, [x11, #" #p "*" #bytes "]\n\t"
+
+/* One input of each pixel with 16 weights; `at`: bytes from the panel's place. */
+#define ONE_LANE(n, op, at, k)                                                                                         \
+    "ldr q6, [%[panel], #" #at "]\n\tldr q7, [%[panel], #" #at "+16]\n\t"                                              \
+    PIXELS_##n(ONE_PRODUCT, op, 0, "6", k) PIXELS_##n(ONE_PRODUCT, op, 1, "7", k)                                      \
+    "ldr q6, [%[panel], #" #at "+32]\n\tldr q7, [%[panel], #" #at "+48]\n\t"                                           \
+    PIXELS_##n(ONE_PRODUCT, op, 2, "6", k) PIXELS_##n(ONE_PRODUCT, op, 3, "7", k)
+
+/* Where a tap is, and where the one after it is. */
+#define TAP_PLACE(n, bytes)                                                                                            \
+    "ldr w9, [%[list]], #4\n\t"                                                                                        \
+    "cmp %[list], %[end]\n\t"                                                                                          \
+    "csel x11, %[list], %[last], lo\n\t"                                                                               \
+    "asr w10, w9, #1\n\t"                                                                                              \
+    "ldrsw x10, [%[offsets], w10, sxtw #2]\n\t"                                                                        \
+    "ldr w11, [x11]\n\t"                                                                                               \
+    "asr w11, w11, #1\n\t"                                                                                             \
+    "ldrsw x11, [%[offsets], w11, sxtw #2]\n\t"                                                                        \
+    "add x10, %[input], x10\n\t"                                                                                       \
+    "add x11, %[input], x11\n\t"
+
+#define TAP_OF_8(n, first)                                                                                             \
+    TAP_PLACE(n, 32) PIXELS_##n(FOUR_INPUTS, 32, 0)                                                                      \
+    ONE_LANE(n, first, 0, 0) ONE_LANE(n, "fmla", 64, 1)                                                                \
+    PIXELS_##n(ONE_AHEAD, 32)                                                                                          \
+    ONE_LANE(n, "fmla", 128, 2) ONE_LANE(n, "fmla", 192, 3)                                                            \
+    PIXELS_##n(FOUR_INPUTS, 32, 16)                                                                                      \
+    ONE_LANE(n, "fmla", 256, 0) ONE_LANE(n, "fmla", 320, 1) ONE_LANE(n, "fmla", 384, 2) ONE_LANE(n, "fmla", 448, 3)    \
+    "add %[panel], %[panel], #512\n\t"
+
+#define TAP_OF_4(n, first)                                                                                             \
+    TAP_PLACE(n, 16) PIXELS_##n(FOUR_INPUTS, 16, 0)                                                                      \
+    ONE_LANE(n, first, 0, 0) ONE_LANE(n, "fmla", 64, 1) ONE_LANE(n, "fmla", 128, 2) ONE_LANE(n, "fmla", 192, 3)        \
+    "add %[panel], %[panel], #256\n\t"
+
+#define ONE_TOTAL(p, unused)                                                                                           \
+    "ldp q0, q1, [%[totals], #" #p "*64]\n\tldp q2, q3, [%[totals], #" #p "*64+32]\n\t"                                \
+    "fadd v0.4s, v0.4s, v" SUM_##p##_0 ".4s\n\tfadd v1.4s, v1.4s, v" SUM_##p##_1 ".4s\n\t"                             \
+    "fadd v2.4s, v2.4s, v" SUM_##p##_2 ".4s\n\tfadd v3.4s, v3.4s, v" SUM_##p##_3 ".4s\n\t"                             \
+    "stp q0, q1, [%[totals], #" #p "*64]\n\tstp q2, q3, [%[totals], #" #p "*64+32]\n\t"
+
+#define OWN_TILE(n, lanes)                                                                                             \
+    static void own_tile_##n##_of_##lanes(const float_task *task, int32_t first)                                       \
+    {                                                                                                                  \
+        const uint8_t *input = task->input + first * lanes * (int32_t)sizeof(float32);                                 \
+        const int32_t *list = task->list, *end = list + task->taps;                                                    \
+        const float32 *panel = task->panel;                                                                            \
+        __asm__ volatile(".p2align 6\n1:\n\t" TAP_OF_##lanes(n, "fmul") "tbnz w9, #0, 3f\n"                                        \
+                         ".p2align 6\n2:\n\t" TAP_OF_##lanes(n, "fmla") "tbz w9, #0, 2b\n"                                         \
+                         "3:\n\t" PIXELS_##n(ONE_TOTAL, 0) "cmp %[list], %[end]\n\tb.lo 1b\n"                          \
+                         : [list] "+&r"(list), [panel] "+&r"(panel)                                                    \
+                         : [input] "r"(input), [offsets] "r"(task->offsets), [end] "r"(end), [last] "r"(end - 1),      \
+                           [totals] "r"(task->sums + first * ATOM)                                                     \
+                         : "x9", "x10", "x11", "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8",   \
+                           "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",   \
+                           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                      \
+    }
+
+/*
+ * A picture of 3 channels has a group of 3 products for each position of the kernel: totals stay in registers, from 20 on.
+ * The fourth product is 0 times 0.
+ */
+#define TOTAL_0_0 "20"
+#define TOTAL_0_1 "21"
+#define TOTAL_0_2 "22"
+#define TOTAL_0_3 "23"
+#define TOTAL_1_0 "24"
+#define TOTAL_1_1 "25"
+#define TOTAL_1_2 "26"
+#define TOTAL_1_3 "27"
+#define TOTAL_2_0 "28"
+#define TOTAL_2_1 "29"
+#define TOTAL_2_2 "30"
+#define TOTAL_2_3 "31"
+
+#define TOTALS_MOVED(p, op)                                                                                            \
+    op " q" TOTAL_##p##_0 ", q" TOTAL_##p##_1 ", [%[totals], #" #p "*64]\n\t"                                          \
+    op " q" TOTAL_##p##_2 ", q" TOTAL_##p##_3 ", [%[totals], #" #p "*64+32]\n\t"
+#define TOTAL_ADDED(p, v) "fadd v" TOTAL_##p##_##v ".4s, v" TOTAL_##p##_##v ".4s, v" SUM_##p##_##v ".4s\n\t"
+
+#define PICTURE_TILE(n)                                                                                                \
+    static void picture_tile_##n(const float_task *task, int32_t first)                                                \
+    {                                                                                                                  \
+        const uint8_t *input = task->input + first * 4 * (int32_t)sizeof(float32);                                     \
+        const int32_t *list = task->list;                                                                              \
+        const float32 *panel = task->panel;                                                                            \
+        __asm__ volatile(PIXELS_##n(TOTALS_MOVED, "ldp") ".p2align 6\n1:\n\t"                                         \
+                         "ldr w9, [%[list]], #4\n\t"                                                                   \
+                         "asr w10, w9, #1\n\t"                                                                         \
+                         "ldrsw x10, [%[offsets], w10, sxtw #2]\n\t"                                                   \
+                         "add x10, %[input], x10\n\t" PIXELS_##n(FOUR_INPUTS, 16, 0)                                   \
+                         ONE_LANE(n, "fmul", 0, 0) ONE_LANE(n, "fmla", 64, 1) ONE_LANE(n, "fmla", 128, 2)              \
+                         "add %[panel], %[panel], #256\n\t"                                                            \
+                         PIXELS_##n(TOTAL_ADDED, 0) PIXELS_##n(TOTAL_ADDED, 1)                                         \
+                         PIXELS_##n(TOTAL_ADDED, 2) PIXELS_##n(TOTAL_ADDED, 3)                                         \
+                         "cmp %[list], %[end]\n\tb.lo 1b\n\t" PIXELS_##n(TOTALS_MOVED, "stp")                          \
+                         : [list] "+&r"(list), [panel] "+&r"(panel)                                                    \
+                         : [input] "r"(input), [offsets] "r"(task->offsets), [end] "r"(list + task->taps),             \
+                           [totals] "r"(task->sums + first * ATOM)                                                     \
+                         : "x9", "x10", "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9",    \
+                           "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
+                           "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                             \
+    }
+PICTURE_TILE(1)
+PICTURE_TILE(2)
+PICTURE_TILE(3)
+
+static void picture_segment(const float_task *task)
+{
+    int32_t pixel = 0;
+    for (; pixel + 3 <= task->pixels; pixel += 3)
+        picture_tile_3(task, pixel);
+    if (task->pixels - pixel == 2)
+        picture_tile_2(task, pixel);
+    else if (task->pixels > pixel)
+        picture_tile_1(task, pixel);
+}
+
+#define OWN_TILES(n)                                                                                                   \
+    OWN_TILE(n, 8)                                                                                                     \
+    OWN_TILE(n, 4)                                                                                                     \
+    static void float_tile_##n(const float_task *task, int32_t first)                                                  \
+    {                                                                                                                  \
+        (task->lanes == 8 ? own_tile_##n##_of_8 : own_tile_##n##_of_4)(task, first);                                   \
+    }
+OWN_TILES(1)
+OWN_TILES(2)
+OWN_TILES(3)
+OWN_TILES(4)
+OWN_TILES(5)
+OWN_TILES(6)
