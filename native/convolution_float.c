@@ -79,6 +79,23 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
         const float_block *block = (const float_block *)at;
         const int32_t *list = (const int32_t *)(at + float_taps_offset());
         const uint16_t *weights = (const uint16_t *)(at + float_weights_offset(c->step));
+        if (c->kernels->float_single && count == 1 && places[0].pixels == 1 && c->step->format == OPENRKNN_FP16 &&
+            lanes == FLOAT_CHANNELS) {
+            const float_task task = {
+                .input = places[0].input,
+                .offsets = c->offsets,
+                .list = list,
+                .taps = block->taps,
+                .lanes = lanes,
+                .pixels = 1,
+                .sums = sums[0],
+            };
+            c->kernels->float_single(&task, weights);
+            if (c->has_infinite)
+                add_skipped(&task, list + block->taps, c->taps - block->taps);
+            finish(c, number, &places[0], sums[0]);
+            continue;
+        }
         for (int32_t first = 0, taps; first == 0 || first < block->taps; first += taps) {
             taps = at_most(PANEL_TAPS, block->taps - first);
             while (taps && !ends_group(list[first + taps - 1]))

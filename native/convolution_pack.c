@@ -1,5 +1,6 @@
 /* Weights of a convolution from the NPU's order to that of the kernels, with corrections. */
 #include "convolution.h"
+#include "turn.h"
 
 int64_t openrknn_packed_bytes(const openrknn_convolution *step)
 {
@@ -143,9 +144,14 @@ static int32_t store_halves(const openrknn_convolution *step, int32_t block, int
         /* The usual case: both stay in one group. */
         const int64_t place = direct_place(step, kernel, first, tap % window);
         const int64_t kernel_step = direct_place(step, kernel + 1, first, tap % window) - place;
-        for (int32_t o = 0; o < ATOM; o++)
-            for (int32_t i = 0; i < lanes; i++)
-                memcpy(out + i * ATOM + o, step->weights + 2 * (place + o * kernel_step + i), sizeof *out);
+        const uint8_t *from = step->weights + 2 * place;
+        if (lanes == FLOAT_CHANNELS) {
+            turn_halves_8(from, 2 * kernel_step, (uint8_t *)out, 2 * ATOM);
+            turn_halves_8(from + 16 * kernel_step, 2 * kernel_step, (uint8_t *)(out + 8), 2 * ATOM);
+        } else
+            for (int32_t o = 0; o < ATOM; o++)
+                for (int32_t i = 0; i < lanes; i++)
+                    memcpy(out + i * ATOM + o, from + 2 * (o * kernel_step + i), sizeof *out);
     } else
         for (int32_t o = 0; o < ATOM; o++)
             for (int32_t i = 0; i < lanes; i++) {

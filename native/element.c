@@ -1,5 +1,6 @@
 /* Steps without a convolution: element-wise programs, maps, moves of atoms, reductions, pooling. */
 #include "internal.h"
+#include "turn.h"
 
 enum { LANES = 16 };
 
@@ -118,13 +119,39 @@ int run_map(const openrknn_map *step)
 
 /* ---------------------------------------------------------------------------------------------- moves */
 
-/* Place number k of a stream of atoms that is not regrouped. */
-static uint8_t *stream_place(const openrknn_target *target, int64_t k)
+/* Places of a stream of atoms that is not regrouped, one after the other. */
+typedef struct {
+    const openrknn_target *target;
+    int64_t atom, column, row;
+    uint8_t *line; /* at its first column */
+    uint8_t *group; /* at its first row */
+} stream;
+
+static stream stream_at(const openrknn_target *target, int64_t k)
 {
-    int64_t atom = k % target->per_pixel, place = k / target->per_pixel;
-    int64_t column = place % target->width, row = place / target->width % target->height;
-    int64_t group = place / target->width / target->height;
-    return target->base + group * target->group_step + row * target->line + column * ATOM + atom * target->atom_step;
+    int64_t place = k / target->per_pixel, row = place / target->width;
+    stream made = {.target = target, .atom = k % target->per_pixel, .column = place % target->width, .row = row % target->height};
+    made.group = target->base + row / target->height * target->group_step;
+    made.line = made.group + made.row * target->line;
+    return made;
+}
+
+static inline uint8_t *stream_next(stream *at)
+{
+    const openrknn_target *target = at->target;
+    uint8_t *place = at->line + at->column * ATOM + at->atom * target->atom_step;
+    if (++at->atom == target->per_pixel) {
+        at->atom = 0;
+        if (++at->column == target->width) {
+            at->column = 0;
+            at->line += target->line;
+            if (++at->row == target->height) {
+                at->row = 0;
+                at->line = at->group += target->group_step;
+            }
+        }
+    }
+    return place;
 }
 
 /* In the whole stream of pixels, runs of 8 or 16 and the lanes of their atoms change places. One of `surfaces` parts. */
@@ -132,29 +159,45 @@ static void transpose_part(const openrknn_move *step, int32_t part)
 {
     int32_t lanes = step->lanes, size = ATOM / lanes;
     int64_t pixels = (int64_t)step->height * step->width, total = pixels * step->surfaces;
-    int64_t runs = (total + lanes - 1) / lanes;
+    int64_t runs = (total + lanes - 1) / lanes, run = runs * part / step->surfaces, end = runs * (part + 1) / step->surfaces;
+    int32_t surface = (int32_t)(run * lanes / pixels), pixel = (int32_t)(run * lanes % pixels);
+    int32_t row = pixel / step->width, column = pixel % step->width;
+    stream target = stream_at(&step->target, run * lanes);
 
-    for (int64_t run = runs * part / step->surfaces; run < runs * (part + 1) / step->surfaces; run++) {
-        uint8_t block[ATOM][ATOM] = {{0}}, turned[ATOM][ATOM];
-        for (int32_t i = 0; i < lanes && run * lanes + i < total; i++) {
-            int32_t surface = (int32_t)((run * lanes + i) / pixels), pixel = (int32_t)((run * lanes + i) % pixels);
-            memcpy(block[i], cube_row(&step->source, surface, pixel / step->width) + (int64_t)(pixel % step->width) * ATOM, ATOM);
+    for (; run < end; run++) {
+        uint8_t block[ATOM][ATOM], turned[ATOM][ATOM];
+        for (int32_t i = 0; i < lanes; i++) {
+            if (run * lanes + i >= total) {
+                memset(block[i], 0, ATOM);
+                continue;
+            }
+            memcpy(block[i], cube_row(&step->source, surface, row) + (int64_t)column * ATOM, ATOM);
+            if (++column == step->width) {
+                column = 0;
+                if (++row == step->height) {
+                    row = 0;
+                    surface++;
+                }
+            }
         }
-        for (int32_t i = 0; i < lanes; i++)
-            for (int32_t lane = 0; lane < lanes; lane++)
-                memcpy(turned[lane] + i * size, block[i] + lane * size, (size_t)size);
+        if (lanes == 8)
+            turn_halves_8(block[0], ATOM, turned[0], ATOM);
+        else
+            for (int32_t i = 0; i < lanes; i++)
+                for (int32_t lane = 0; lane < lanes; lane++)
+                    memcpy(turned[lane] + i * size, block[i] + lane * size, (size_t)size);
         for (int32_t lane = 0; lane < lanes; lane++)
-            memcpy(stream_place(&step->target, run * lanes + lane), turned[lane], ATOM);
+            memcpy(stream_next(&target), turned[lane], ATOM);
     }
 }
 
 static void stream_surface(const openrknn_move *step, int32_t surface)
 {
-    int64_t k = (int64_t)surface * step->height * step->width;
+    stream target = stream_at(&step->target, (int64_t)surface * step->height * step->width);
     for (int32_t row = 0; row < step->height; row++) {
         const uint8_t *from = cube_row(&step->source, surface, row);
         for (int32_t column = 0; column < step->width; column++)
-            memcpy(stream_place(&step->target, k++), from + (int64_t)column * ATOM, ATOM);
+            memcpy(stream_next(&target), from + (int64_t)column * ATOM, ATOM);
     }
 }
 

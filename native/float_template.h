@@ -110,6 +110,9 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
 }
 
 typedef void (*float_function)(const float_task *task, int32_t first);
+#ifndef FLOAT_SINGLE
+#define FLOAT_SINGLE NULL
+#endif
 
 #ifndef OWN_FLOAT_TILES
 #define FLOAT_TILE(pixels)                                                                                             \

@@ -244,6 +244,7 @@ typedef struct kernel_set {
     /* floating point: inputs are floats, weights 16 bits */
     void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows); /* of 16 */
     void (*float_segment)(const float_task *task);
+    void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
 
     /* products of matrices */
@@ -264,7 +265,8 @@ typedef struct kernel_set {
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
-    .float_segment = float_segment, .float_depthwise = float_depthwise, .chain = chain_run, .general = general,       \
+    .float_segment = float_segment, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
+    .chain = chain_run, .general = general,                                                                           \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                               \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
 

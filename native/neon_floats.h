@@ -176,3 +176,48 @@ OWN_TILES(3)
 OWN_TILES(4)
 OWN_TILES(5)
 OWN_TILES(6)
+
+/*
+ * One pixel: there are as many products as weights, and to read those is what takes time. They become floats in registers.
+ * No totals are in memory before.
+ */
+#define FLOAT_SINGLE float_single
+static void float_single(const float_task *task, const uint16_t *weights)
+{
+    float32x4_t totals[4];
+    for (int32_t v = 0; v < 4; v++)
+        totals[v] = vdupq_n_f32(0.0f);
+    for (int32_t tap = 0; tap < task->taps;) {
+        float32x4_t sums[4];
+        int32_t entry;
+        for (int32_t v = 0; v < 4; v++)
+            sums[v] = vdupq_n_f32(0.0f);
+        do {
+            entry = task->list[tap++];
+            const float32 *seen = (const float32 *)(task->input + task->offsets[tap_of(entry)]);
+            const float32x4_t x[2] = {vld1q_f32(seen), vld1q_f32(seen + 4)};
+#define SINGLE_LANE(half, k)                                                                                           \
+    do {                                                                                                               \
+        const float16x8_t a = vreinterpretq_f16_u16(vld1q_u16(weights)), b = vreinterpretq_f16_u16(vld1q_u16(weights + 8)); \
+        sums[0] = vfmaq_laneq_f32(sums[0], vcvt_f32_f16(vget_low_f16(a)), x[half], k);                                 \
+        sums[1] = vfmaq_laneq_f32(sums[1], vcvt_high_f32_f16(a), x[half], k);                                          \
+        sums[2] = vfmaq_laneq_f32(sums[2], vcvt_f32_f16(vget_low_f16(b)), x[half], k);                                 \
+        sums[3] = vfmaq_laneq_f32(sums[3], vcvt_high_f32_f16(b), x[half], k);                                          \
+        weights += ATOM;                                                                                               \
+    } while (0)
+            SINGLE_LANE(0, 0);
+            SINGLE_LANE(0, 1);
+            SINGLE_LANE(0, 2);
+            SINGLE_LANE(0, 3);
+            SINGLE_LANE(1, 0);
+            SINGLE_LANE(1, 1);
+            SINGLE_LANE(1, 2);
+            SINGLE_LANE(1, 3);
+#undef SINGLE_LANE
+        } while (!ends_group(entry));
+        for (int32_t v = 0; v < 4; v++)
+            totals[v] = vaddq_f32(totals[v], sums[v]);
+    }
+    for (int32_t v = 0; v < 4; v++)
+        vst1q_f32(task->sums + 4 * v, totals[v]);
+}
