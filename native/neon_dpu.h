@@ -136,6 +136,7 @@ ALWAYS_INLINE lane_lookup lookup_of(const openrknn_lookup *lookup)
     };
 }
 
+/* Between the ends of the tables. */
 ALWAYS_INLINE float64x2_t look_up_two(const lane_lookup *lookup, float64x2_t value)
 {
     const uint64x2_t is_low = vcltq_f64(value, vdupq_n_f64(lookup->lo_start));
@@ -148,26 +149,37 @@ ALWAYS_INLINE float64x2_t look_up_two(const lane_lookup *lookup, float64x2_t val
     const int64x2_t at = vaddq_s64(index, vbicq_s64(vdupq_n_s64(ENTRIES), vreinterpretq_s64_u64(is_low)));
     const int64x2_t a = vld1q_s64(lookup->entries + vgetq_lane_s64(at, 0)), b = vld1q_s64(lookup->entries + vgetq_lane_s64(at, 1));
     const float64x2_t low = vcvtq_f64_s64(vuzp1q_s64(a, b)), high = vcvtq_f64_s64(vuzp2q_s64(a, b));
-    float64x2_t y = vaddq_f64(low, vmulq_f64(vsubq_f64(high, low), fraction));
-    const uint64x2_t is_below = vcltq_f64(value, vdupq_n_f64(lookup->le_start));
-    const uint64x2_t is_above = vcgtq_f64(value, vdupq_n_f64(lookup->lo_end));
-    const uint64x2_t is_beyond = vorrq_u64(is_below, is_above);
-    if (vgetq_lane_u64(is_beyond, 0) | vgetq_lane_u64(is_beyond, 1)) {
-        const float64x2_t below = vmulq_n_f64(vsubq_f64(value, vdupq_n_f64(lookup->le_start)), lookup->below);
-        const float64x2_t above = vmulq_n_f64(vsubq_f64(value, vdupq_n_f64(lookup->lo_end)), lookup->above);
-        y = vbslq_f64(is_below, vaddq_f64(vdupq_n_f64(lookup->first), below), y);
-        y = vbslq_f64(is_above, vaddq_f64(vdupq_n_f64(lookup->last), above), y);
-    }
-    return y;
+    return vaddq_f64(low, vmulq_f64(vsubq_f64(high, low), fraction));
 }
 
-ALWAYS_INLINE void look_up_lanes(const lane_lookup *lookup, lanes16 *x)
+/* And beyond them. */
+ALWAYS_INLINE float64x2_t beyond_two(const lane_lookup *lookup, float64x2_t value, float64x2_t y)
 {
-    EACH_OF_4
-    {
-        const float64x2_t low = look_up_two(lookup, vcvt_f64_f32(vget_low_f32(x->v[v])));
-        const float64x2_t high = look_up_two(lookup, vcvt_high_f64_f32(x->v[v]));
-        x->v[v] = vcvt_high_f32_f64(vcvt_f32_f64(low), high);
+    const float64x2_t le_start = vdupq_n_f64(lookup->le_start), lo_end = vdupq_n_f64(lookup->lo_end);
+    const float64x2_t below = vmulq_n_f64(vsubq_f64(value, le_start), lookup->below);
+    const float64x2_t above = vmulq_n_f64(vsubq_f64(value, lo_end), lookup->above);
+    y = vbslq_f64(vcltq_f64(value, le_start), vaddq_f64(vdupq_n_f64(lookup->first), below), y);
+    return vbslq_f64(vcgtq_f64(value, lo_end), vaddq_f64(vdupq_n_f64(lookup->last), above), y);
+}
+
+/* `count` numbers, a multiple of 4. */
+static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
+{
+    const lane_lookup lookup = *given;
+    /* Numbers in between as floats: what is near an end may be taken for beyond it, never the other way round. */
+    const float32x4_t least = vdupq_n_f32(nextafterf((float32)lookup.le_start, INFINITY));
+    const float32x4_t most = vdupq_n_f32(nextafterf((float32)lookup.lo_end, -INFINITY));
+
+    for (int32_t i = 0; i < count; i += 4) {
+        const float32x4_t value = vld1q_f32(x + i);
+        const float64x2_t low = vcvt_f64_f32(vget_low_f32(value)), high = vcvt_high_f64_f32(value);
+        const uint32x4_t is_beyond = vorrq_u32(vcltq_f32(value, least), vcgtq_f32(value, most));
+        float64x2_t y = look_up_two(&lookup, low), z = look_up_two(&lookup, high);
+        if (vmaxvq_u32(is_beyond)) {
+            y = beyond_two(&lookup, low, y);
+            z = beyond_two(&lookup, high, z);
+        }
+        vst1q_f32(x + i, vcvt_high_f32_f64(vcvt_f32_f64(y), z));
     }
 }
 
@@ -260,8 +272,6 @@ ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run,
         if (has_all) {
             stage_lanes(&plan.bias, &x);
             stage_lanes(&plan.norm, &x);
-            if (plan.has_lookup)
-                look_up_lanes(&plan.lookup, &x);
         } else {
             if (plan.bias.adds_first)
                 EACH_OF_4 x.v[v] = vaddq_f32(x.v[v], plan.bias.addends.v[v]);
@@ -318,11 +328,45 @@ static void read_from(const openrknn_cube *cube, int32_t surface, int32_t surfac
     }
 }
 
+/* With a table: a few pixels at a time, so that its constants stay in registers. */
+static void looked_up(const half_plan *plan, const half_run_task *run)
+{
+    enum { FEW = 16 };
+    float32 values[FEW * GENERAL_LANES];
+    half_plan rest = *plan;
+    half_run_task part = *run;
+
+    rest.bias = rest.norm = (lane_stage){0};
+    part.sums = values;
+    for (int32_t done = 0; done < run->pixels; done += FEW) {
+        part.pixels = at_most(FEW, run->pixels - done);
+        for (int32_t i = 0; i < part.pixels; i++) {
+            const int32_t p = done + i;
+            lanes16 x = run->sums ? lanes_load(run->sums + p * GENERAL_LANES)
+                                  : lanes_of_halves(run->source[0] + p * run->source_step[0], run->source[1] + p * run->source_step[1]);
+            stage_lanes(&plan->bias, &x);
+            stage_lanes(&plan->norm, &x);
+            EACH_OF_4 vst1q_f32(values + i * GENERAL_LANES + 4 * v, x.v[v]);
+        }
+        look_up_lanes(&plan->lookup, values, part.pixels * GENERAL_LANES);
+        half_pixels(&rest, &part, 1, plan->operand_kind, plan->operation, 1);
+        for (int32_t i = 0; i < 2; i++) {
+            part.target[i] += (int64_t)part.pixels * part.target_step[i];
+            if (plan->operand_kind == 2)
+                part.operand[i] += (int64_t)part.pixels * part.operand_step[i];
+        }
+        if (plan->operand_kind == 3)
+            part.operand[0] += part.pixels * 2;
+    }
+}
+
 static void half_pixels_of(const half_plan *plan, const half_run_task *run)
 {
-    const int32_t has_all = plan->has_lookup | plan->scales | plan->bias.clamps | plan->bias.negative_only | plan->bias.adds_last |
+    const int32_t has_all = plan->scales | plan->bias.clamps | plan->bias.negative_only | plan->bias.adds_last |
                             plan->norm.adds_first | plan->norm.adds_last | plan->norm.multiplies;
-    if (has_all || plan->operand_kind == 3)
+    if (plan->has_lookup)
+        looked_up(plan, run);
+    else if (has_all || plan->operand_kind == 3)
         (run->sums ? half_pixels(plan, run, 1, plan->operand_kind, plan->operation, 1)
                    : half_pixels(plan, run, 0, plan->operand_kind, plan->operation, 1));
     else if (run->sums && plan->operation == OPENRKNN_NOTHING)

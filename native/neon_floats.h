@@ -125,8 +125,8 @@
     op " q" TOTAL_##p##_2 ", q" TOTAL_##p##_3 ", [%[totals], #" #p "*64+32]\n\t"
 #define TOTAL_ADDED(p, v) "fadd v" TOTAL_##p##_##v ".4s, v" TOTAL_##p##_##v ".4s, v" SUM_##p##_##v ".4s\n\t"
 
-#define PICTURE_TILE(n)                                                                                                \
-    static void picture_tile_##n(const float_task *task, int32_t first)                                                \
+#define FLOAT_PICTURE(n)                                                                                                \
+    static void float_picture_##n(const float_task *task, int32_t first)                                                \
     {                                                                                                                  \
         const uint8_t *input = task->input + first * 4 * (int32_t)sizeof(float32);                                     \
         const int32_t *list = task->list;                                                                              \
@@ -148,19 +148,19 @@
                            "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",  \
                            "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");                             \
     }
-PICTURE_TILE(1)
-PICTURE_TILE(2)
-PICTURE_TILE(3)
+FLOAT_PICTURE(1)
+FLOAT_PICTURE(2)
+FLOAT_PICTURE(3)
 
 static void picture_segment(const float_task *task)
 {
     int32_t pixel = 0;
     for (; pixel + 3 <= task->pixels; pixel += 3)
-        picture_tile_3(task, pixel);
+        float_picture_3(task, pixel);
     if (task->pixels - pixel == 2)
-        picture_tile_2(task, pixel);
+        float_picture_2(task, pixel);
     else if (task->pixels > pixel)
-        picture_tile_1(task, pixel);
+        float_picture_1(task, pixel);
 }
 
 #define OWN_TILES(n)                                                                                                   \
