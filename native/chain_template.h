@@ -140,7 +140,7 @@ static void chain_run(const chain_task *task)
         LOOKED_UP = OPENRKNN_CHAIN | OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_NORM | OPENRKNN_CHAIN_NORM_FUSED | OPENRKNN_CHAIN_TABLE,
         ADDED = PLAIN | OPENRKNN_CHAIN_ADD,
     };
-    const int32_t flags = task->chain->flags;
+    const int32_t flags = task->chain->flags & ~OPENRKNN_CHAIN_SINGLES;
 
     if (task->bytes) {
         if (flags == ADDED)
@@ -157,3 +157,5 @@ static void chain_run(const chain_task *task)
         chain_pixels(task, flags, 0);
     }
 }
+
+#define CHAIN_KERNEL chain_run

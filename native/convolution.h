@@ -55,6 +55,7 @@ typedef struct {
     int32_t chunks;       /* of rows, to be copied */
     int32_t copied_atoms;
     int64_t work; /* in nanoseconds */
+    int32_t failed; /* a thread had no memory */
 } convolution;
 
 /* ---------------------------------------------------------------------------------------------- sizes */
@@ -167,11 +168,35 @@ static inline int32_t column_runs(const openrknn_convolution *step, column_run *
     return count;
 }
 
+/*
+ * Depthwise in groups of four pixels: rows of a kernel begin at even and odd pixels of a group. Of one atom of channels:
+ * how many layers there are (2 where weights with their corrections do not fit into a byte), and the layers.
+ */
+enum { GROUP_PIXELS = 4, GROUP_BYTES = GROUP_PIXELS * ATOM, LAYERS = 2 };
+
+static inline int32_t has_groups(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return kernels->depthwise_groups && step->dilation_x == 1 && step->dilation_y == 1 && step->spread_x == 1 &&
+           step->spread_y == 1 && step->stride_x <= 2;
+}
+
+static inline int32_t group_runs(const openrknn_convolution *step)
+{
+    return divide_up(step->kernel_width + 1, GROUP_PIXELS);
+}
+
+static inline int64_t groups_bytes(const openrknn_convolution *step)
+{
+    return 64 + (int64_t)LAYERS * step->kernel_height * group_runs(step) * 2 * GROUP_BYTES;
+}
+
 /* Of one atom of channels. */
 static inline int64_t depthwise_bytes(const openrknn_convolution *step, const kernel_set *kernels)
 {
     column_run runs[LARGEST_KERNEL];
     int64_t bytes = 0;
+    if (has_groups(step, kernels))
+        return groups_bytes(step);
     for (int32_t run = 0, count = column_runs(step, runs); run < count; run++)
         bytes += kernels->strip_bytes(runs[run].width);
     return bytes * step->kernel_height;
@@ -237,6 +262,9 @@ static inline int64_t tap_offset(const convolution *c, int32_t y, int32_t x)
     return y * step->dilation_y * c->row_bytes +
            ((int64_t)(column % c->phases) * c->columns + column / c->phases) * c->element;
 }
+
+/* Rows from ... to - 1 of an atom. */
+void copy_rows(const convolution *c, int32_t atom, int32_t from, int32_t to);
 
 /* All rows of an atom, or one row of a picture. */
 void copy_unit(void *job, int32_t unit);

@@ -301,7 +301,7 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
         }
 }
 
-static void copy_rows(const convolution *c, int32_t atom, int32_t from, int32_t to)
+void copy_rows(const convolution *c, int32_t atom, int32_t from, int32_t to)
 {
     for (int32_t row = from; row < to; row++)
         if (is_float(c->step))

@@ -53,9 +53,127 @@ static int64_t depthwise_work(const convolution *c)
     return atoms * window * (is_float(c->step) ? 4 : 1) + dpu_work(&c->step->dpu, atoms);
 }
 
+/* ---------------------------------------------------------------------------------------------- in groups */
+
+static int64_t source_bytes(const openrknn_convolution *step)
+{
+    const int32_t atom = step->dpu.halves ? ATOM / 2 : ATOM;
+    return (divide_up(step->channels, atom) - 1) * step->surface + (step->height - 1) * step->line + (int64_t)step->width * atom;
+}
+
+/* Whether results may be written before all of the input is read. */
+static int32_t is_apart(const openrknn_convolution *step)
+{
+    const openrknn_target *target = &step->dpu.target;
+    const int64_t groups = 1 + (int64_t)divide_up(target->atoms, target->per_pixel) * target->pixels / ((int64_t)target->width * target->height);
+    const int64_t bytes = groups * target->group_step + target->per_pixel * target->atom_step + target->height * target->line +
+                          (int64_t)target->width * ATOM;
+    const uintptr_t from = (uintptr_t)step->source, to = (uintptr_t)target->base;
+    if (target->group_step < 0 || target->atom_step < 0 || target->line < 0)
+        return 0;
+    return from + (uintptr_t)source_bytes(step) <= to || to + (uintptr_t)bytes <= from;
+}
+
+enum { ROW_SLACK = 8 * ATOM };
+
+/* Bytes of a row in groups. */
+static int64_t group_row_bytes(const convolution *c)
+{
+    return (divide_up(c->columns, 2) + 2 * GROUP_PIXELS) * (int64_t)GROUP_BYTES;
+}
+
+/* Some rows of the result of one atom. The rows of the kernel stay in the first level cache, in groups. */
+static void groups_unit(void *job, int32_t unit)
+{
+    const convolution *c = job;
+    const openrknn_convolution *step = c->step;
+    const int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms, height = step->kernel_height;
+    const int32_t from = (int32_t)((int64_t)part * c->out_rows / c->unit_columns);
+    const int32_t to = (int32_t)((int64_t)(part + 1) * c->out_rows / c->unit_columns);
+    const uint8_t *block = c->weights + atom * c->block_bytes;
+    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64))), layers, next = from * step->stride_y;
+    const uint8_t *rows[LARGEST_KERNEL];
+    convolution own = *c;
+
+    /* Copied rows go to one place, and from there into a ring of as many as the kernel has. */
+    own.copy = scratch(SCRATCH_INPUT, height * group_row_bytes(c) + c->row_bytes + ROW_SLACK + SLACK);
+    if (!own.copy) {
+        ((convolution *)job)->failed = 1;
+        return;
+    }
+    uint8_t *ring = own.copy + c->row_bytes + ROW_SLACK;
+    own.plane_bytes = own.row_bytes = 0;
+    memcpy(&layers, block, sizeof layers);
+    for (int32_t row = from; row < to; row++) {
+        for (; next < row * step->stride_y + height && atom < c->atoms; next++) {
+            own.copy = ring - c->row_bytes - ROW_SLACK;
+            copy_rows(&own, atom, next, next + 1);
+            c->kernels->zip_groups(own.copy, ring + next % height * group_row_bytes(c), divide_up(c->columns, 2));
+        }
+        for (int32_t first = 0; first < c->out_columns; first += USUAL_SEGMENT) {
+            const int32_t pixels = at_most(USUAL_SEGMENT, c->out_columns - first);
+            for (int32_t y = 0; y < height; y++)
+                rows[y] = ring + (row * step->stride_y + y) % height * group_row_bytes(c) +
+                          (int64_t)first * step->stride_x / 2 * GROUP_BYTES;
+            const groups_task task = {
+                .rows = rows,
+                .height = height,
+                .runs = group_runs(step),
+                .stride = step->stride_x,
+                .layers = atom < c->atoms ? layers : 0,
+                .pixels = pixels,
+                .weights = {(const int8_t *)block + 64, (const int8_t *)block + 64 + (c->block_bytes - 64) / LAYERS},
+                .addends = c->addends ? c->addends + atom * ATOM : NULL,
+                .sums = sums,
+            };
+            c->kernels->depthwise_groups(&task);
+            const dpu_task finish = {
+                .dpu = &step->dpu,
+                .kernels = c->kernels,
+                .channel = atom * ATOM,
+                .pixel = row * c->out_columns + first,
+                .pixels = pixels,
+                .sums = sums,
+            };
+            dpu_finish(&finish);
+        }
+    }
+}
+
+static int run_groups(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    openrknn_convolution apart = *step;
+    if (step->copies_first || !is_apart(step)) {
+        uint8_t *copy = scratch(SCRATCH_ROW_SUMS, source_bytes(step) + SLACK);
+        if (!copy)
+            return -1;
+        memcpy(copy, step->source, (size_t)source_bytes(step));
+        apart.source = copy;
+        c->step = &apart;
+    }
+    c->phases = 1;
+    c->columns = (step->out_width - 1) * step->stride_x + step->kernel_width;
+    c->element = ATOM;
+    c->row_bytes = (int64_t)c->columns * ATOM;
+    c->rows = (step->out_height - 1) * step->stride_y + step->kernel_height;
+    c->out_rows = step->out_height;
+    c->out_columns = step->out_width;
+    c->out_atoms = out_atoms(step);
+    c->weights = step->packed;
+    c->block_bytes = depthwise_bytes(step, c->kernels);
+    c->work = depthwise_work(c);
+    const int32_t threads = useful_threads(c->work);
+    c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->out_rows, 2 * threads) : 1;
+    run_units(c->out_atoms * c->unit_columns, c->work, groups_unit, c);
+    return c->failed ? -1 : 0;
+}
+
 int run_depthwise(convolution *c)
 {
     const openrknn_convolution *step = c->step;
+    if (has_groups(step, c->kernels))
+        return run_groups(c);
     column_run runs[LARGEST_KERNEL];
     int32_t count = column_runs(step, runs), strip = 0;
     int32_t *offsets = scratch(SCRATCH_OFFSETS, 2 * step->kernel_height * count * (int64_t)sizeof(int32_t));

@@ -90,8 +90,40 @@ static int64_t depthwise_place(const openrknn_convolution *step, int32_t channel
     return (int64_t)group * step->depthwise_group * taps + (int64_t)tap * width + channel % step->depthwise_group;
 }
 
+/* A weight is a byte, or a byte and twice another one. */
+static void pack_groups(const openrknn_convolution *step)
+{
+    const int32_t runs = group_runs(step), width = step->kernel_width;
+    const int64_t layer_bytes = (groups_bytes(step) - 64) / LAYERS;
+
+    memset(step->packed, 0, (size_t)(out_atoms(step) * groups_bytes(step)));
+    for (int32_t atom = 0; atom < out_atoms(step); atom++) {
+        uint8_t *block = step->packed + atom * groups_bytes(step);
+        int32_t layers = 1;
+        for (int32_t place = 0; place < step->kernel_height * runs * 2 * GROUP_BYTES; place++) {
+            const int32_t row = place / (runs * 2 * GROUP_BYTES), run = place / (2 * GROUP_BYTES) % runs;
+            const int32_t column = run * GROUP_PIXELS + place % GROUP_PIXELS - place / GROUP_BYTES % 2;
+            const int32_t channel = atom * ATOM + place / GROUP_PIXELS % ATOM;
+            if (column < 0 || column >= width || channel >= step->channels)
+                continue;
+            const int32_t weight = (int8_t)step->weights[depthwise_place(step, channel, row * width + column)] +
+                                   (channel < step->dpu.channels ? step->corrections[channel] : 0);
+            const int32_t excess = weight - at_least(at_most(weight, INT8_MAX), INT8_MIN);
+            const int32_t doubled = (excess + (excess > 0) - (excess < 0)) / 2;
+            block[64 + place] = (uint8_t)(weight - 2 * doubled);
+            block[64 + layer_bytes + place] = (uint8_t)doubled;
+            layers = doubled ? 2 : layers;
+        }
+        memcpy(block, &layers, sizeof layers);
+    }
+}
+
 static void pack_depthwise(const openrknn_convolution *step, const kernel_set *kernels)
 {
+    if (has_groups(step, kernels)) {
+        pack_groups(step);
+        return;
+    }
     column_run runs[LARGEST_KERNEL];
     int32_t count = column_runs(step, runs);
     uint8_t *packed = step->packed;

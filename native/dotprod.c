@@ -1,5 +1,6 @@
 /* Kernels for aarch64 with the dot product instructions (ARMv8.2; Cortex-A55 and A76, Neoverse N1, ...). */
 #include "dotprod_common.h"
+#include "dotprod_depthwise.h"
 
 SDOT_TILE(1)
 SDOT_TILE(2)
@@ -27,5 +28,7 @@ const kernel_set kernels_dotprod = {
     .segment = segment,
     .window = sdot_window,
     .depthwise = narrow_depthwise,
+    .zip_groups = zip_groups,
+    .depthwise_groups = depthwise_groups,
     KERNELS_OF_TEMPLATES,
 };

@@ -3,6 +3,7 @@
  * SMMLA multiplies 2 pixels by 8 inputs with 2 channels by 8 inputs. Pictures, whose taps are 4 inputs wide, use SDOT.
  */
 #include "dotprod_common.h"
+#include "dotprod_depthwise.h"
 
 enum { PAIRS = 3 };
 
@@ -87,5 +88,7 @@ const kernel_set kernels_i8mm = {
     .segment = segment,
     .window = sdot_window,
     .depthwise = narrow_depthwise,
+    .zip_groups = zip_groups,
+    .depthwise_groups = depthwise_groups,
     KERNELS_OF_TEMPLATES,
 };

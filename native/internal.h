@@ -142,6 +142,20 @@ typedef struct {
     int32_t *sums;          /* [SEGMENT][16] */
 } depthwise_task;
 
+/*
+ * The same with inputs in groups of four pixels, [16 channels][4 pixels], from each second pixel of a row on. The weights
+ * of a row are [run of 4 columns][even and odd pixels][16 channels][4 columns]. Whole fours of pixels are computed.
+ */
+typedef struct {
+    const uint8_t *const *rows; /* of the kernel: the groups of the first pixel */
+    int32_t height, runs, stride; /* stride: 1 or 2 */
+    int32_t layers; /* 2: what the second layer adds up counts twice */
+    int32_t pixels;
+    const int8_t *weights[2]; /* of the layers */
+    const int32_t *addends;
+    int32_t *sums; /* [SEGMENT][16] */
+} groups_task;
+
 /* The DPU's chain for a run of pixels of one atom of channels. */
 typedef struct {
     const openrknn_chain *chain;
@@ -240,6 +254,9 @@ typedef struct kernel_set {
     int64_t (*strip_bytes)(int32_t width);
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
+    /* Or in groups, where these are not NULL. `row` has two more atoms than 2 * count. */
+    void (*zip_groups)(const uint8_t *row, uint8_t *groups, int32_t count);
+    void (*depthwise_groups)(const groups_task *task);
 
     /* floating point: inputs are floats, weights 16 bits */
     void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows); /* of 16 */
@@ -266,8 +283,8 @@ typedef struct kernel_set {
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
     .float_segment = float_segment, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
-    .chain = chain_run, .general = general,                                                                           \
-    .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                               \
+    .chain = CHAIN_KERNEL, .general = general,                                                                        \
+    .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */

@@ -193,24 +193,31 @@ ALWAYS_INLINE void store_bytes(int8_t *at, const ints *x, int32_t low, int32_t h
     vst1q_s8(at, vminq_s8(vmaxq_s8(bytes, vdupq_n_s8((int8_t)low)), vdupq_n_s8((int8_t)high)));
 }
 
+/* Through registers: a load of 16 bytes waits long for stores of 4 that it covers. */
+ALWAYS_INLINE uint32x4_t gather(const uint32_t *table, uint64x2_t index)
+{
+    const uint64_t low = vgetq_lane_u64(index, 0), high = vgetq_lane_u64(index, 1);
+    uint32x4_t entries = vld1q_dup_u32(table + (uint32_t)low);
+    entries = vld1q_lane_u32(table + (low >> 32), entries, 1);
+    entries = vld1q_lane_u32(table + (uint32_t)high, entries, 2);
+    return vld1q_lane_u32(table + (high >> 32), entries, 3);
+}
+
 ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
 {
     const int32x4_t low = vdupq_n_s32(chain->table_low), high = vdupq_n_s32(chain->table_high);
     const int32x4_t shift = vdupq_n_s32(-chain->table_shift);
     const uint32x4_t mask = vdupq_n_u32((1u << chain->table_shift) - 1);
-    uint32_t index[16], entries[16];
-    uint32x4_t place[4];
+    uint32x4_t index[4], place[4];
     uint16x4_t halves[4];
 
     for (int32_t i = 0; i < 4; i++) {
         int32x4_t held = vsubq_s32(vminq_s32(vmaxq_s32(x.part[i], low), high), low);
         place[i] = vandq_u32(vreinterpretq_u32_s32(held), mask);
-        vst1q_u32(index + 4 * i, vshlq_u32(vreinterpretq_u32_s32(held), shift));
+        index[i] = vshlq_u32(vreinterpretq_u32_s32(held), shift);
     }
-    for (int32_t i = 0; i < 16; i++)
-        entries[i] = chain->table[index[i]];
     for (int32_t i = 0; i < 4; i++) {
-        uint32x4_t entry = vld1q_u32(entries + 4 * i);
+        uint32x4_t entry = gather(chain->table, vreinterpretq_u64_u32(index[i]));
         uint32x4_t is_after = vcgeq_u32(place[i], vshrq_n_u32(entry, 16));
         halves[i] = vmovn_u32(vbslq_u32(is_after, vshrq_n_u32(entry, 8), entry));
     }
@@ -290,6 +297,7 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #define product_total(sums) vaddvq_s32(sums)
 
 #include "chain_template.h"
+#include "neon_singles.h"
 #include "neon_dpu.h"
 #include "neon_floats.h"
 #include "float_template.h"

@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 10
+#define OPENRKNN_ABI_VERSION 11
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {
@@ -102,6 +102,13 @@ enum {
  *
  * NORM_FUSED and OUT_FUSED: (x + M) * scale + fused is x * scale + M with one rounding, that of a fused multiply-add.
  *
+ * SINGLE: the same with fused multiply-adds in single precision, for sets that have no wide vectors of doubles. x is
+ * held between -sum_limit and sum_limit first (SINGLE_CLAMP; the result is the same), so that every number that is
+ * rounded is below 2^22 in magnitude and adding M = 1.5 * 2^23 rounds it, ties to even. The last one is below 2^15.
+ * SINGLE_WHOLE: the scales are integers, and the products below 2^24. The operand is (e + operand_before) *
+ * operand_scale + operand_after. Table: y = byte_table[min(max(x - byte_table_low, 0), byte_table_last)] with x before
+ * NORM. LAST_CLAMP changes nothing.
+ *
  * Table: x is held between table_low and table_high; entry (x - table_low) >> table_shift has the value before (bits
  * 0-7) and after (8-15) the one place in its range where the value changes (bits 16-31).
  */
@@ -119,6 +126,10 @@ enum {
     OPENRKNN_CHAIN_ROUND_OPERAND = 1 << 10, /* the operand's product is not an integer by itself */
     OPENRKNN_CHAIN_LAST_CLAMP = 1 << 11,
     OPENRKNN_CHAIN_OUT_FUSED = 1 << 12,
+    OPENRKNN_CHAIN_SINGLE = 1 << 13,
+    OPENRKNN_CHAIN_SINGLE_CLAMP = 1 << 14,
+    OPENRKNN_CHAIN_SINGLE_WHOLE = 1 << 15,
+    OPENRKNN_CHAIN_SINGLES = OPENRKNN_CHAIN_SINGLE | OPENRKNN_CHAIN_SINGLE_CLAMP | OPENRKNN_CHAIN_SINGLE_WHOLE,
 };
 
 /* Segments of B in a product of matrices, at most. */

@@ -69,6 +69,9 @@ class ChainFlags(enum.IntFlag):
     ROUND_OPERAND = 1 << 10
     LAST_CLAMP = 1 << 11
     OUT_FUSED = 1 << 12
+    SINGLE = 1 << 13
+    SINGLE_CLAMP = 1 << 14
+    SINGLE_WHOLE = 1 << 15
 
 
 class ClampKinds(enum.IntFlag):
@@ -174,6 +177,10 @@ class Chain(Declared):
     const uint32_t *table;
     int32_t table_low, table_high;
     double operand_scale, operand_addend, last_low, last_high, out_scale, out_addend, out_fused;
+    int32_t sum_limit; /* SINGLE: see openrknn.h */
+    float operand_before, operand_after;
+    int32_t byte_table_low, byte_table_last, unused;
+    const uint8_t *byte_table;
 """
     _fields_ = parsed(C_FIELDS)
 

@@ -21,7 +21,7 @@ from openrknn.isa.enums import EwAlgorithm, OperandMode
 from openrknn.nativelib.structures import Chain, ChainFlags
 from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.npu.blocks.formats import Numbers
-from openrknn.npu.native import table
+from openrknn.npu.native import singles, table
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import Task, ignore_unused
 from openrknn.npu.native.reading import ignore, whole
@@ -94,27 +94,43 @@ def build(task: Task, limit: int, places: Places, cache: table.Cache) -> Chain:
     try:
         if task.is_float or task.precision is not Precision.INT8 or task.config.write.packed_bytes is not None:
             raise _NoChainError
-        numbers = _Range(limit, -limit, limit)
-        flags = ChainFlags.CHAIN | _bias(chain, task, numbers, places) | _norm(chain, task, numbers)
+        numbers, facts = _Range(limit, -limit, limit), singles.Facts()
+        flags = ChainFlags.CHAIN | _bias(chain, task, numbers, places, facts) | _norm(chain, task, numbers, facts)
         config = task.config.element_wise
         operation = config.operation if config is not None else None
         if config is not None and operation is not None and operation.operand is None:
             if config.table is not None:
                 raise _NoChainError
-            flags |= _middle(chain, numbers) | _operation(chain, task, operation, numbers)
+            flags |= _middle(chain, numbers, facts) | _operation(chain, task, operation, numbers, facts)
         elif config is not None and (config.table is not None or operation is not None):
             found = _table(whole(task.config.out), whole(config), numbers, cache)
             chain.table, chain.table_shift = places.keep(found.entries), found.shift
             chain.table_low, chain.table_high = found.low, found.high
+            facts.table = found
             flags |= ChainFlags.TABLE
         if not flags & ChainFlags.TABLE:
             if config is not None:
                 numbers.clamp(config.clamp)
             flags |= _out(chain, task.config.out, numbers)
+            facts.out = task.config.out.scale, task.config.out.shift, task.config.out.offset
     except (_NoChainError, table.TooLongError):
         return Chain()
-    chain.flags = int(flags)
+    chain.flags = int(flags | _single(chain, facts, places, cache))
     return chain
+
+
+def _single(chain: Chain, facts: singles.Facts, places: Places, cache: table.Cache) -> ChainFlags:
+    """What kernels need to do the same in single precision."""
+    if not cache.has_singles:
+        return ChainFlags(0)
+    found = None
+    if facts.table is not None:
+        found = cache.bytes_of(facts.table, facts.norm)
+    flags, chain.sum_limit = singles.flags_of(facts, found)
+    if flags and found is not None:
+        chain.byte_table, chain.byte_table_low = places.keep(found.values), found.low
+        chain.byte_table_last = len(found.values) - 1
+    return flags
 
 
 # ---------------------------------------------------------------------------------------------------- stages
@@ -149,7 +165,7 @@ def _largest(values: npt.NDArray[np.int64]) -> int:
     return int(np.abs(values).max(initial=0))
 
 
-def _bias(chain: Chain, task: Task, numbers: _Range, places: Places) -> ChainFlags:
+def _bias(chain: Chain, task: Task, numbers: _Range, places: Places, facts: singles.Facts) -> ChainFlags:
     """BS: sums and addends in 32 bits, then the scale of each channel."""
     stage, channels = task.config.bias, task.config.channels
     addends = np.zeros(channels, np.int64)
@@ -160,11 +176,13 @@ def _bias(chain: Chain, task: Task, numbers: _Range, places: Places) -> ChainFla
         addends = -addends if stage.subtracts else addends
     limit = _bounded(numbers.limit + _largest(addends), _INT32)
     chain.addends = places.keep(padded(addends, np.int32, task.padded_channels))
+    facts.limit = limit
     flags = ChainFlags(0)
     if stage is not None and stage.scaling is not None:
         shift, factors = _shift(stage), _values(task.bias.mul, stage.scaling.operand, channels)
         _bounded(limit * _largest(factors), _EXACT)
         limit = _bounded((limit * _largest(factors) >> shift) + 1, _ROUNDS)
+        facts.factors, facts.shift = factors, shift
         scales = np.ldexp(factors.astype(np.float64), -shift)
         chain.scales = places.keep(padded(scales, np.float64, task.padded_channels))
         flags = ChainFlags.SCALE
@@ -173,7 +191,7 @@ def _bias(chain: Chain, task: Task, numbers: _Range, places: Places) -> ChainFla
     return flags
 
 
-def _norm(chain: Chain, task: Task, numbers: _Range) -> ChainFlags:
+def _norm(chain: Chain, task: Task, numbers: _Range, facts: singles.Facts) -> ChainFlags:
     """BN with one multiplier and one addend for all channels."""
     stage, channels = task.config.norm, task.config.channels
     if stage is None:
@@ -190,6 +208,7 @@ def _norm(chain: Chain, task: Task, numbers: _Range) -> ChainFlags:
         shift, factor = _shift(stage), int(factors[0])
         addend = -int(addends[0]) if stage.subtracts else int(addends[0])
         numbers.scale(factor, addend, shift)
+        facts.norm = factor, addend, shift
         chain.norm_scale, chain.norm_addend = factor * 2.0**-shift, addend * 2.0**-shift
         flags = ChainFlags.NORM
         fused = _fused(factor, addend, shift)
@@ -206,26 +225,30 @@ def _fused(factor: int, addend: int, shift: int) -> float | None:
     return math.ldexp(float(exact), -shift) if int(float(exact)) == exact else None
 
 
-def _middle(chain: Chain, numbers: _Range) -> ChainFlags:
+def _middle(chain: Chain, numbers: _Range, facts: singles.Facts) -> ChainFlags:
     """A clamp before an operation with another tensor has to happen there."""
     if not numbers.is_clamped:
         return ChainFlags(0)
     chain.middle_low, chain.middle_high = numbers.low, numbers.high
+    facts.middle = numbers.low, numbers.high
     return ChainFlags.MIDDLE_CLAMP
 
 
-def _operation(chain: Chain, task: Task, operation: ew.Operation, numbers: _Range) -> ChainFlags:
+def _operation(
+    chain: Chain, task: Task, operation: ew.Operation, numbers: _Range, facts: singles.Facts
+) -> ChainFlags:
     reader = task.reader
     if reader is None or reader.operand is None or reader.operand.bytes_each != 1:
         raise _NoChainError
     if reader.operand.mode not in {OperandMode.PER_CHANNEL, OperandMode.PER_PIXEL}:
         raise _NoChainError
-    scale, shift, offset = 1, 0, 0
+    scale, shift, offset, before, after = 1, 0, 0, 0, 0
     converter = operation.converter
     ignore_unused(operation)
     if converter is not None:
         scale, shift = converter.scale, converter.shift
         offset = converter.offset * scale if converter.add_first else converter.offset << shift
+        before, after = (converter.offset, 0) if converter.add_first else (0, converter.offset)
         if not shift:
             ignore(converter, "rounding")
         # An odd offset after the rounding would move ties.
@@ -249,6 +272,8 @@ def _operation(chain: Chain, task: Task, operation: ew.Operation, numbers: _Rang
         limit, flags = max(limit, largest), flags | chosen
     else:
         raise _NoChainError
+    facts.multiplies, facts.operand_limit, facts.operand = operation.multiplies, largest, (scale, before, after)
+    chain.operand_before, chain.operand_after = before, sign * after
     chain.operand_scale, chain.operand_addend = sign * scale * 2.0**-shift, sign * offset * 2.0**-shift
     numbers.limit = _bounded(limit, _ROUNDS)
     numbers.low, numbers.high = -limit, limit

@@ -14,6 +14,7 @@ from openrknn.npu.native import table
 from openrknn.npu.native.reading import Reading, RefusedError
 
 INT8_MAGNITUDE = 128
+_SINGLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
 
 
 class KernelContext:
@@ -22,7 +23,7 @@ class KernelContext:
     def __init__(self, library: ctypes.CDLL, kernels: Kernels) -> None:
         self.library = library
         self.kernels = kernels
-        self.tables: table.Cache = {}
+        self.tables = table.Cache(has_singles=kernels in _SINGLE_KERNELS)
         self.packed: dict[object, npt.NDArray[np.uint8]] = {}
 
 

@@ -28,6 +28,9 @@ _PARTS = 8
 """Into which a search divides what is left."""
 _INT32 = 2**31
 _INT64 = 2**62
+_NO_CHANGE = 0xFFFF
+_MOST_BYTES = 2**16
+_FARTHEST_BYTE = 2**22
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int8s: TypeAlias = npt.NDArray[np.int8]
@@ -46,8 +49,28 @@ class Table(NamedTuple):
     shift: int
 
 
-Cache: TypeAlias = dict[object, Table]
-"""Tables by what they were made from: all tasks of an operator share one."""
+class Bytes(NamedTuple):
+    """The byte of each number from `low` on; beyond both ends nothing changes."""
+
+    values: npt.NDArray[np.uint8]
+    low: int
+
+
+class Cache(dict[object, Table]):
+    """Tables by what they were made from: all tasks of an operator share one."""
+
+    def __init__(self, *, has_singles: bool = True) -> None:
+        super().__init__()
+        self.has_singles = has_singles
+        """Whether kernels compute chains in single precision, with a byte for each number."""
+        self._bytes: dict[object, Bytes | None] = {}
+
+    def bytes_of(self, table: Table, norm: tuple[int, int, int] | None) -> Bytes | None:
+        """As the function, once for each table that this cache has."""
+        key = id(table.entries), norm
+        if key not in self._bytes:
+            self._bytes[key] = bytes_of(table, norm)
+        return self._bytes[key]
 
 
 def build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
@@ -181,7 +204,7 @@ def _pieces(value: Callable[[Int64s], Int8s], changes: Int64s, low: int, high: i
     starts = low + (np.arange(count) << shift)
     before = value(starts).astype(np.uint8).astype(np.uint32)
     after = before.copy()
-    threshold = np.full(count, 0xFFFF, np.uint32)
+    threshold = np.full(count, _NO_CHANGE, np.uint32)
     piece = distances >> shift
     after[piece] = value(changes).astype(np.uint8)
     threshold[piece] = distances & ((1 << shift) - 1)
@@ -208,3 +231,22 @@ def _check_ends(config: task_ew.Config, out: task_out_cvt.Config, limit: int) ->
 
 def _no_operand() -> Numbers:
     raise TooLongError
+
+
+def bytes_of(table: Table, norm: tuple[int, int, int] | None) -> Bytes | None:
+    """The table for numbers before the stage `norm`; None where it would be too long."""
+    places = table.entries >> 16
+    pieces = np.flatnonzero(places != _NO_CHANGE)
+    changes = table.low + (pieces << table.shift) + places[pieces].astype(np.int64)
+    if norm is not None:
+        factor, addend, shift = norm
+        if factor <= 0 or addend:
+            return None
+        # round(x * factor / 2^shift) is at least c from here on; a tie rises where c is even.
+        exact = changes << shift if not shift else (changes << shift) - (1 << shift - 1) + (changes & 1)
+        changes = -(-exact // factor)
+    if not len(changes) or changes[-1] - changes[0] + 2 > _MOST_BYTES or np.abs(changes).max() >= _FARTHEST_BYTE:
+        return None
+    counts = np.concatenate([[1], np.diff(changes), [1]])
+    values = np.concatenate([table.entries[:1], table.entries[pieces] >> 8]).astype(np.uint8)
+    return Bytes(np.repeat(values, counts), int(changes[0]) - 1)
