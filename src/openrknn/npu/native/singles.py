@@ -1,19 +1,18 @@
 """Chains in single precision, where that is proved to be exact: four numbers in a vector instead of two.
 
-A fused multiply-add rounds once. With M = 1.5 * 2^23 as its addend it gives M + x * scale, rounded to the nearest integer
-with ties to even, as long as x and the scale are floats and the result is below 2^22 in magnitude. Sums can be larger:
-they are held below a limit beyond which the byte is saturated for certain. native/openrknn.h has the formulas.
+A fused multiply-add rounds once. With M = 1.5 * 2^23 as its addend it gives M + x * scale, rounded to the nearest
+integer with ties to even, as long as x and the scale are floats and the result is below 2^22 in magnitude. Sums can be
+larger: they are held below a limit beyond which the byte is saturated for certain. native/openrknn.h has the formulas.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.nativelib.structures import ChainFlags
 from openrknn.npu.native.table import Bytes, Table
+from openrknn.records import dataclass
 
 _ROUNDS = 2**22
 _EXACT = 2**24
@@ -67,7 +66,7 @@ def flags_of(facts: Facts, found: Bytes | None) -> tuple[ChainFlags, int]:
         highest = min(highest, _limit_of_words(facts, largest))
     if facts.limit <= highest:
         return flags, highest
-    if highest <= 0 or facts.norm is not None and found is None or flags & ChainFlags.SINGLE_WHOLE:
+    if highest <= 0 or (facts.norm is not None and found is None) or flags & ChainFlags.SINGLE_WHOLE:
         return ChainFlags(0), 0
     # What is left of the numbers beyond the limit must still be saturated.
     least = (highest * smallest >> facts.shift) - 1

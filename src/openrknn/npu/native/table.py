@@ -73,7 +73,9 @@ class Cache(dict[object, Table]):
         return self._bytes[key]
 
 
-def build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
+def build(
+    config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: dict[object, Table]
+) -> Table:
     """The table for numbers from `low` to `high`."""
     key = (low, high, _values(config), _values(out))
     if key not in cache:
