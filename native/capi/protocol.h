@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 0x01a732c2
-#define SOCKET_NAME "engine-01a732c2.socket"
+#define WIRE_VERSION 0x6b689826
+#define SOCKET_NAME "engine-6b689826.socket"
 #define SOCKET_VARIABLE "OPENRKNN_ENGINE_SOCKET"
 #define ENGINE_VARIABLE "OPENRKNN_ENGINE"
 enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };
@@ -47,6 +47,16 @@ enum operation {
     OP_REGISTER_CUSTOM_OPS = 34, /* a count; payload: rknn_custom_op[a] */
     OP_GET_OP_ATTR = 35, /* a: internal_ctx of the operator; payload: the attribute's name -> payload: rknn_custom_op_attr, then the values */
     OP_CALLBACK_DONE = 36, /* a: what the function returned */
+    OP_LLM_INIT = 37, /* payload: model, context, keep, skip_special, ignore_eos as NAME=VALUE texts, each ended by a zero byte -> value: language model */
+    OP_LLM_RUN = 38, /* a RKLLMInputType, b bytes of tokens; payload: texts as in LLM_INIT: role, thinking, mode, keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: int32 tokens, if these are the input */
+    OP_LLM_NEXT = 39, /* -> a LLMCallState, b token, c rows, d columns, value: RKLLMInferMode; payload: the text, or RKLLMPerfStat at the end; descriptor: float32 [c, d], if there are rows */
+    OP_LLM_STOP = 40,
+    OP_LLM_CLEAR = 41, /* a 1: keep the system prompt, b first position, c end (-1: all) */
+    OP_LLM_LENGTH = 42, /* -> value: positions in the cache */
+    OP_LLM_TEMPLATE = 43, /* payload: system, prefix, postfix as in LLM_INIT */
+    OP_LLM_TOOLS = 44, /* payload: system, tools, response as in LLM_INIT */
+    OP_LLM_LOAD_CACHE = 45, /* payload: path as in LLM_INIT */
+    OP_LLM_DESTROY = 46,
 };
 
 enum phase { PHASE_INIT = 0, PHASE_PREPARE = 1, PHASE_COMPUTE = 2, PHASE_DESTROY = 3 };

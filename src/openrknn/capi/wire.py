@@ -78,6 +78,16 @@ class Operation(IntEnum):
     REGISTER_CUSTOM_OPS = 34
     GET_OP_ATTR = 35
     CALLBACK_DONE = 36
+    LLM_INIT = 37
+    LLM_RUN = 38
+    LLM_NEXT = 39
+    LLM_STOP = 40
+    LLM_CLEAR = 41
+    LLM_LENGTH = 42
+    LLM_TEMPLATE = 43
+    LLM_TOOLS = 44
+    LLM_LOAD_CACHE = 45
+    LLM_DESTROY = 46
 
 
 class Phase(IntEnum):
@@ -142,6 +152,20 @@ LAYOUT = MappingProxyType({
     Operation.GET_OP_ATTR: "a: internal_ctx of the operator; payload: the attribute's name -> payload: "
                            "rknn_custom_op_attr, then the values",
     Operation.CALLBACK_DONE: "a: what the function returned",
+    Operation.LLM_INIT: "payload: model, context, keep, skip_special, ignore_eos as NAME=VALUE texts, each ended by a "
+                        "zero byte -> value: language model",
+    Operation.LLM_RUN: "a RKLLMInputType, b bytes of tokens; payload: texts as in LLM_INIT: role, thinking, mode, "
+                       "keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: int32 "
+                       "tokens, if these are the input",
+    Operation.LLM_NEXT: "-> a LLMCallState, b token, c rows, d columns, value: RKLLMInferMode; payload: the text, or "
+                        "RKLLMPerfStat at the end; descriptor: float32 [c, d], if there are rows",
+    Operation.LLM_STOP: "",
+    Operation.LLM_CLEAR: "a 1: keep the system prompt, b first position, c end (-1: all)",
+    Operation.LLM_LENGTH: "-> value: positions in the cache",
+    Operation.LLM_TEMPLATE: "payload: system, prefix, postfix as in LLM_INIT",
+    Operation.LLM_TOOLS: "payload: system, tools, response as in LLM_INIT",
+    Operation.LLM_LOAD_CACHE: "payload: path as in LLM_INIT",
+    Operation.LLM_DESTROY: "",
 })  # fmt: skip
 """What goes with each request and, behind the arrow, with its reply."""
 
