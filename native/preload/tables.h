@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "6a200942" /* the library and the server must have the same */
+#define TABLES_VERSION "9ddbcc77" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
 enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1 };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
@@ -15,7 +15,7 @@ enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
 #define OLD_ENVIRONMENT "OPENRKNN_DEVICE" /* if its value is a path */
 #define SPY_ENVIRONMENT "OPENRKNN_SPY"
 #define OPEN_ENVIRONMENT "OPENRKNN_OPEN"
-#define OPEN_NAMES "librknnrt.so", "librknnmrt.so"
+#define OPEN_NAMES "librknnrt.so", "librknnmrt.so", "librkllmrt.so"
 
 struct request_header {
     uint32_t op;

@@ -16,7 +16,7 @@ GLIBC = "2.17"
 """The oldest C library that the native libraries run on: that of 2012, the first that knows aarch64."""
 LIBRARIES = (
     "libopenrknn.so", "libopenrknn_ort.so", "libopenrknn_preload.so", "libopenrknn_spy.so",
-    "librknnmrt.so", "librknnrt.so",
+    "librkllmrt.so", "librknnmrt.so", "librknnrt.so",
 )  # fmt: skip
 _PLATFORM = re.compile(r'"manylinux_(\d+)_(\d+)_(\w+)"')
 

@@ -34,7 +34,7 @@ _COMPLETIONS = {
     "zsh": "usr/share/zsh/vendor-completions/_openrknn",
     "fish": "usr/share/fish/vendor_completions.d/openrknn.fish",
 }
-_LIBRARIES = ("librknnrt.so", "librknnmrt.so")
+_LIBRARIES = ("librknnrt.so", "librknnmrt.so", "librkllmrt.so")
 
 
 @dataclass(frozen=True)

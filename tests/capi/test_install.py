@@ -14,12 +14,13 @@ import pytest
 
 from openrknn.capi import install as module
 from openrknn.capi.install import InstallError, install, is_ours, uninstall
-from openrknn.capi.parts import HEADERS
+from openrknn.capi.parts import HEADERS, LLM_HEADER, LLM_NAME
 
 EVERYTHING = {
     "lib/librknnrt.so", "lib/librknnmrt.so", "lib/openrknn-engine", "lib/pkgconfig/librknnrt.pc",
     "lib/cmake/rknnrt/rknnrtConfig.cmake", "lib/cmake/rknnrt/rknnrtConfigVersion.cmake",
     "include/rknn_api.h", "include/rknn_matmul_api.h", "include/rknn_custom_op.h",
+    "lib/librkllmrt.so", "include/rkllm.h",
 }  # fmt: skip
 
 
@@ -28,10 +29,10 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files in the place of the built ones: what is in them does not matter here."""
     folder = tmp_path / "parts"
     folder.mkdir()
-    for name in ("librknnrt.so", *HEADERS):
+    for name in ("librknnrt.so", LLM_NAME, *HEADERS, LLM_HEADER):
         (folder / name).write_bytes(b"\0openrknn " + name.encode())
-    monkeypatch.setattr(module, "library_for", lambda machine: folder / "librknnrt.so")
-    monkeypatch.setattr(module, "header_folder", lambda: folder)
+    monkeypatch.setattr(module, "library_for", lambda machine, name="librknnrt.so": folder / name)
+    monkeypatch.setattr(module, "header_path", lambda name: folder / name)
 
 
 def below(prefix: Path) -> set[str]:
@@ -57,7 +58,7 @@ def test_a_second_time_replaces_ours(tmp_path: Path) -> None:
     assert below(tmp_path / "prefix") == EVERYTHING
 
 
-@pytest.mark.parametrize("name", ["lib/librknnrt.so", "lib/librknnmrt.so", "include/rknn_api.h"])
+@pytest.mark.parametrize("name", ["lib/librknnrt.so", "lib/librknnmrt.so", "lib/librkllmrt.so", "include/rknn_api.h"])
 def test_the_vendors_files_are_not_touched(name: str, tmp_path: Path) -> None:
     theirs = tmp_path / "prefix" / name
     theirs.parent.mkdir(parents=True)

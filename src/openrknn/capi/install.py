@@ -1,10 +1,11 @@
 """Puts the library where compilers and programs look for it, and takes it away again.
 
     PREFIX/lib/librknnrt.so, librknnmrt.so            the library under its two names
+    PREFIX/lib/librkllmrt.so                          the library for language models
     PREFIX/lib/openrknn-engine                        what the library starts: the engine of this installation
     PREFIX/lib/pkgconfig/librknnrt.pc                 cc prog.c $(pkg-config --cflags --libs librknnrt)
     PREFIX/lib/cmake/rknnrt/rknnrtConfig.cmake        find_package(rknnrt), target rknnrt::rknnrt
-    PREFIX/include/rknn_api.h ...                     the headers
+    PREFIX/include/rknn_api.h ..., rkllm.h            the headers
 
 Each of these files has the word "openrknn" in it; a file of the same name without it is somebody else's, most likely
 the vendor's, and is not touched unless that is asked for. The configuration files say nothing of PREFIX, so that a
@@ -23,7 +24,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from openrknn.capi.parts import API_VERSION, HEADERS, NAMES, engine_command, header_folder, library_for
+from openrknn.capi.parts import (
+    API_VERSION, HEADERS, LLM_HEADER, LLM_NAME, NAMES, engine_command, header_path, library_for,
+)  # fmt: skip
 from openrknn.errors import RknnError
 from openrknn.fakekernel.preload import host_machine
 
@@ -151,17 +154,17 @@ def uninstall(prefix: Path) -> Installed:
 
 
 def _names() -> Iterator[str]:
-    yield from (f"lib/{name}" for name in NAMES)
+    yield from (f"lib/{name}" for name in (*NAMES, LLM_NAME))
     yield _ENGINE
     yield "lib/pkgconfig/librknnrt.pc"
     yield from (f"lib/cmake/rknnrt/rknnrtConfig{part}.cmake" for part in ("", "Version"))
-    yield from (f"include/{name}" for name in HEADERS)
+    yield from (f"include/{name}" for name in (*HEADERS, LLM_HEADER))
 
 
 def _files(prefix: Path, machine: str | None, engine: str) -> Iterator[_File]:
-    folder = header_folder()
     yield _File(prefix / _LIBRARY, library_for(machine).read_bytes(), _PROGRAM)
     yield _File(prefix / "lib" / NAMES[1], link=NAMES[0])
+    yield _File(prefix / "lib" / LLM_NAME, library_for(machine, LLM_NAME).read_bytes(), _PROGRAM)
     starter = _starter(engine, machine)
     if starter:  # for another machine nobody here knows where its Python is: the library looks on PATH
         yield _File(prefix / _ENGINE, starter.encode(), _PROGRAM)
@@ -169,8 +172,8 @@ def _files(prefix: Path, machine: str | None, engine: str) -> Iterator[_File]:
     yield _File(prefix / "lib/cmake/rknnrt/rknnrtConfig.cmake", _CMAKE.encode())
     version = _CMAKE_VERSION.format(version=API_VERSION).encode()
     yield _File(prefix / "lib/cmake/rknnrt/rknnrtConfigVersion.cmake", version)
-    for name in HEADERS:
-        yield _File(prefix / "include" / name, (folder / name).read_bytes())
+    for name in (*HEADERS, LLM_HEADER):
+        yield _File(prefix / "include" / name, header_path(name).read_bytes())
 
 
 def _starter(engine: str, machine: str | None) -> str:

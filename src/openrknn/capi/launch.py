@@ -1,6 +1,7 @@
 """One run of a program with the open library in the place of the vendor's: a folder for it, and an engine of its own.
 
     FOLDER/lib/librknnrt.so, librknnmrt.so    links to the library for the program's machine
+    FOLDER/lib/librkllmrt.so                  the same for language models
     FOLDER/lib/openrknn-engine                starts an engine like the first one, should that die
     FOLDER/engine                             the socket of the engine
     FOLDER/paths, root/                       where programs look for the vendor's library, without an emulated device
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from openrknn.capi.engine import IDLE_VARIABLE
 from openrknn.capi.engine_process import running_engine, stop_engine
-from openrknn.capi.parts import NAMES, PYTHON_ENGINE, library_for
+from openrknn.capi.parts import LLM_NAME, NAMES, PYTHON_ENGINE, library_for
 from openrknn.capi.wire import ENGINE_VARIABLE, SOCKET_VARIABLE
 from openrknn.errors import RknnError
 from openrknn.fakekernel.launch import Command, machine_of, prepare, program_of
@@ -48,9 +49,9 @@ class EngineError(RknnError):
     """The engine of a run could not be started."""
 
 
-def library_of(words: Sequence[str]) -> Path:
+def library_of(words: Sequence[str], name: str = NAMES[0]) -> Path:
     """The open library for the machine of a program."""
-    return library_for(machine_of(Path(program_of(words))))
+    return library_for(machine_of(Path(program_of(words))), name)
 
 
 class OpenRun:
@@ -78,7 +79,7 @@ class OpenRun:
 
     def __enter__(self) -> OpenRun:
         try:
-            self._fill(library_of(self._words))
+            self._fill({**dict.fromkeys(NAMES, library_of(self._words)), LLM_NAME: library_of(self._words, LLM_NAME)})
             self._start()
         except BaseException:
             self._leave()
@@ -88,16 +89,16 @@ class OpenRun:
     def __exit__(self, *_: object) -> None:
         self._leave()
 
-    def _fill(self, library: Path) -> None:
+    def _fill(self, libraries: Mapping[str, Path]) -> None:
         folder = self.folder / "lib"
         folder.mkdir()
-        for name in NAMES:
+        for name, library in libraries.items():
             (folder / name).symlink_to(library)
         starter = folder / "openrknn-engine"
         starter.write_text(_STARTER.format(variables=_assignments(self._changes()), command=shlex.join(PYTHON_ENGINE)))
         starter.chmod(0o755)
         if self._device is None:
-            make_links(self.folder, {f"{place}/{name}": library for place in FOLDERS for name in NAMES})
+            make_links(self.folder, {f"{place}/{name}": path for place in FOLDERS for name, path in libraries.items()})
 
     def _changes(self) -> dict[str, str]:
         """The engine's variables: those of this process, and on an emulated device what shows it."""

@@ -60,7 +60,7 @@ def prepare(
     ours = [str(library_for(machine, name)) for name in libraries]
     if instead is not None:
         # Preloaded, because an old-style run path (DT_RPATH) of a program comes before LD_LIBRARY_PATH.
-        ours.append(str(instead / OPEN_NAMES[0]))
+        ours += [str(instead / name) for name in (OPEN_NAMES[0], OPEN_NAMES[2]) if (instead / name).exists()]
         device = {**device, OPEN_ENVIRONMENT: str(instead)}
     extra = {**device, "LD_PRELOAD": _joined(*ours, *(path for path in inherited.split(":") if path not in ours))}
     if (folder / "lib").is_dir():

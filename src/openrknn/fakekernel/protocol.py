@@ -29,7 +29,7 @@ SPY_ENVIRONMENT = "OPENRKNN_SPY"
 """Names the folder of the recorder to the spy library."""
 OPEN_ENVIRONMENT = "OPENRKNN_OPEN"
 """Names a folder with a library under each of `OPEN_NAMES`: dlopen takes it, whatever path a program has for it."""
-OPEN_NAMES = ("librknnrt.so", "librknnmrt.so")
+OPEN_NAMES = ("librknnrt.so", "librknnmrt.so", "librkllmrt.so")
 _REQUEST = Struct(
     "request_header",
     (
