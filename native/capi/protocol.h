@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 0x6b689826
-#define SOCKET_NAME "engine-6b689826.socket"
+#define WIRE_VERSION 0xf98bac8c
+#define SOCKET_NAME "engine-f98bac8c.socket"
 #define SOCKET_VARIABLE "OPENRKNN_ENGINE_SOCKET"
 #define ENGINE_VARIABLE "OPENRKNN_ENGINE"
 enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };
@@ -48,7 +48,7 @@ enum operation {
     OP_GET_OP_ATTR = 35, /* a: internal_ctx of the operator; payload: the attribute's name -> payload: rknn_custom_op_attr, then the values */
     OP_CALLBACK_DONE = 36, /* a: what the function returned */
     OP_LLM_INIT = 37, /* payload: model, context, keep, skip_special, ignore_eos as NAME=VALUE texts, each ended by a zero byte -> value: language model */
-    OP_LLM_RUN = 38, /* a RKLLMInputType, b bytes of tokens; payload: texts as in LLM_INIT: role, thinking, mode, keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: int32 tokens, if these are the input */
+    OP_LLM_RUN = 38, /* a RKLLMInputType, b bytes of tokens; payload: texts as in LLM_INIT: role, thinking, mode, keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: tokens (int32), if these are the input */
     OP_LLM_NEXT = 39, /* -> a LLMCallState, b token, c rows, d columns, value: RKLLMInferMode; payload: the text, or RKLLMPerfStat at the end; descriptor: float32 [c, d], if there are rows */
     OP_LLM_STOP = 40,
     OP_LLM_CLEAR = 41, /* a 1: keep the system prompt, b first position, c end (-1: all) */

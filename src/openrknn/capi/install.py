@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openrknn.capi.parts import (
-    API_VERSION, HEADERS, LLM_HEADER, LLM_NAME, NAMES, engine_command, header_path, library_for,
+    API_VERSION,
+    HEADERS,
+    LLM_HEADER,
+    LLM_NAME,
+    NAMES,
+    engine_command,
+    header_path,
+    library_for,
 )  # fmt: skip
 from openrknn.errors import RknnError
 from openrknn.fakekernel.preload import host_machine

@@ -24,6 +24,9 @@ from openrknn.llm.weights import Floats
 PERFORMANCE = struct.Struct("<fifif")
 """RKLLMPerfStat: milliseconds and tokens of the prompt, milliseconds and tokens of what was generated, megabytes."""
 
+_CACHE_MARK = b"openrknn prompt\0"
+_LARGEST_CACHE = 1 << 24
+
 
 class State(IntEnum):
     """LLMCallState."""
@@ -73,6 +76,8 @@ class Wanted:
     role: str = "user"
     keeps_history: bool = False
     thinking: bool = False
+    save_cache: str = ""
+    """Where to write the prompt, for `load_cache` of another process."""
 
 
 @dataclass
@@ -89,12 +94,13 @@ class _Run:
     wanted: Wanted
     tokens: list[int]
     stream: Stream | None
+    prompt: tuple[int, ...] = ()
     waiting: list[Told] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
 
 
 class LanguageContext:
-    """One model, its conversation and its run. Calls of several threads are taken one after the other, except `stop`."""
+    """One model, its conversation and its run. Calls of several threads take turns, except `stop`."""
 
     def __init__(self, model: LanguageModel, *, keep: int = 0, ignores_end: bool = False) -> None:
         self._model, self._generator = model, model.generator
@@ -132,7 +138,7 @@ class LanguageContext:
         if not isinstance(found, list):
             raise CallError(Code.PARAM_INVALID, "tools is a JSON list of functions")
         if self._model.template is None:
-            raise CallError(Code.PARAM_INVALID, "the model's file has no chat template, so it cannot be shown functions")
+            raise CallError(Code.PARAM_INVALID, "the model's file has no chat template to show functions with")
         with self._lock:
             self._tools, self._system, self._template = found, system, None
             self._forget(keep_system=True)
@@ -146,11 +152,22 @@ class LanguageContext:
             if end < self._length:
                 raise CallError(
                     Code.PARAM_INVALID,
-                    f"positions {first} to {end} are in the middle of {self._length}; only the last ones can be removed",
+                    f"positions {first} to {end} are in the middle of {self._length}; only the end can be removed",
                 )
             self._messages.clear()
             self._past = self._past[:first]
             self._length = min(first, self._length)
+
+    def load_cache(self, path: str) -> None:
+        """Compute a prompt that `save_cache` wrote, so that prompts that begin with it begin behind it."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_LARGEST_CACHE + 1)
+        except OSError as error:
+            raise CallError(Code.PARAM_INVALID, f"{path}: {error.strerror}") from None
+        tokens = _cached_tokens(path, data, self._generator.vocabulary.size)
+        with self._lock:
+            self._generator.complete(tokens, Request(max_tokens=1))
 
     def _forget(self, *, keep_system: bool) -> None:
         if not keep_system:
@@ -168,10 +185,10 @@ class LanguageContext:
             tokens = self._tokens(wanted)
             self._is_stopped = False
             if wanted.mode is Mode.GENERATE:
-                self._run = _Run(wanted, tokens, self._generator.stream(tokens, wanted.request))
+                self._run = _Run(wanted, tokens, self._generator.stream(tokens, wanted.request), tuple(tokens))
             else:
                 rows = self._logits(tokens) if wanted.mode is Mode.LOGITS else self._model.hidden(tokens)
-                self._run = _Run(wanted, tokens, None, _rows_told(rows, wanted.mode))
+                self._run = _Run(wanted, tokens, None, waiting=_rows_told(rows, wanted.mode))
                 self._length = len(tokens)
 
     def next(self) -> Told:
@@ -228,6 +245,8 @@ class LanguageContext:
 
     def _finish(self, run: _Run) -> None:
         self._length = len(run.tokens)
+        if run.wanted.save_cache:
+            _save_tokens(run.wanted.save_cache, run.prompt)
         if run.wanted.keeps_history:
             self._past = list(run.tokens)
             if isinstance(run.wanted.prompt, str):
@@ -270,6 +289,24 @@ def _rows_told(rows: Floats, mode: Mode) -> list[Told]:
     return [Told(State.NORMAL, rows=found, mode=mode), finish]
 
 
+def _save_tokens(path: str, tokens: Sequence[int]) -> None:
+    try:
+        with open(path, "wb") as file:
+            file.write(_CACHE_MARK + np.asarray(tokens, "<i4").tobytes())
+    except OSError as error:
+        raise CallError(Code.PARAM_INVALID, f"the prompt cache {path} cannot be written: {error.strerror}") from None
+
+
+def _cached_tokens(path: str, data: bytes, vocabulary: int) -> list[int]:
+    numbers = data[len(_CACHE_MARK) :]
+    if not data.startswith(_CACHE_MARK) or not numbers or len(numbers) % 4 or len(data) > _LARGEST_CACHE:
+        raise CallError(Code.PARAM_INVALID, f"{path}: this is no prompt cache of openrknn's librkllmrt.so")
+    tokens = [int(token) for token in np.frombuffer(numbers, "<i4")]
+    if not all(0 <= token < vocabulary for token in tokens):
+        raise CallError(Code.PARAM_INVALID, f"{path}: this is the prompt cache of another model")
+    return tokens
+
+
 def _performance(found: Statistics) -> bytes:
     return PERFORMANCE.pack(
         found.prompt_seconds * 1000, found.prompt_tokens, (found.total_seconds - found.first_seconds) * 1000,
@@ -288,7 +325,7 @@ def _peak_memory_mb() -> float:
 def sampling_of(values: Mapping[str, float]) -> Sampling:
     """The program's sampling parameters. top_k 1 is the most probable token, whatever the temperature."""
     if values.get("mirostat"):
-        raise CallError(Code.PARAM_INVALID, "mirostat is not supported; set it to 0 and use top_k, top_p and temperature")
+        raise CallError(Code.PARAM_INVALID, "mirostat is not supported; use top_k, top_p and temperature")
     top_k = int(values.get("top_k", 40))
     return Sampling(
         temperature=0.0 if top_k == 1 else values.get("temperature", 0.8),

@@ -155,8 +155,8 @@ LAYOUT = MappingProxyType({
     Operation.LLM_INIT: "payload: model, context, keep, skip_special, ignore_eos as NAME=VALUE texts, each ended by a "
                         "zero byte -> value: language model",
     Operation.LLM_RUN: "a RKLLMInputType, b bytes of tokens; payload: texts as in LLM_INIT: role, thinking, mode, "
-                       "keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: int32 "
-                       "tokens, if these are the input",
+                       "keep_history, max_new_tokens, save_cache, prompt, and what says how to sample; descriptor: "
+                       "tokens (int32), if these are the input",
     Operation.LLM_NEXT: "-> a LLMCallState, b token, c rows, d columns, value: RKLLMInferMode; payload: the text, or "
                         "RKLLMPerfStat at the end; descriptor: float32 [c, d], if there are rows",
     Operation.LLM_STOP: "",

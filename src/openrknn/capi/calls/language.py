@@ -29,15 +29,16 @@ def run(program: Client, call: Call) -> Reply:
     """`rkllm_run`: everything is checked here, and `LLM_NEXT` computes."""
     context = program.context(call, LanguageContext)
     texts = _texts(call)
-    if "save_cache" in texts:
-        raise CallError(Code.PARAM_INVALID, "save_prompt_cache is not supported: prompts that begin alike share their cache")
     names = ("top_k", "top_p", "temperature", "repeat_penalty", "frequency_penalty", "presence_penalty", "mirostat")
     sampling = sampling_of({name: _number(texts, name, 0.0) for name in names if name in texts})
     most = int(_number(texts, "max_new_tokens", -1))
     request = Request(
-        sampling=sampling, max_tokens=most if most > 0 else None, ignore_end=context.ignores_end, shift=context.keep > 0,
+        sampling=sampling,
+        max_tokens=most if most > 0 else None,
+        ignore_end=context.ignores_end,
+        shift=context.keep > 0,
         keep=context.keep,
-    )  # fmt: skip
+    )
     try:
         mode = Mode(int(_number(texts, "mode", 0)))
     except ValueError:
@@ -45,7 +46,7 @@ def run(program: Client, call: Call) -> Reply:
     context.start(
         Wanted(
             _prompt(call, texts), request, mode, texts.get("role") or "user",
-            bool(_number(texts, "keep_history", 0)), bool(_number(texts, "thinking", 0)),
+            bool(_number(texts, "keep_history", 0)), bool(_number(texts, "thinking", 0)), texts.get("save_cache", ""),
         )
     )  # fmt: skip
     return OK
@@ -105,8 +106,8 @@ def tools(program: Client, call: Call) -> Reply:
 @answers(Operation.LLM_LOAD_CACHE)
 def load_cache(program: Client, call: Call) -> Reply:
     """`rkllm_load_prompt_cache`."""
-    program.context(call, LanguageContext)
-    raise CallError(Code.PARAM_INVALID, "prompt caches in files are not supported: prompts that begin alike share their cache")
+    program.context(call, LanguageContext).load_cache(_texts(call).get("path", ""))
+    return OK
 
 
 @answers(Operation.LLM_DESTROY)
