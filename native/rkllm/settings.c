@@ -22,8 +22,10 @@ EXPORT RKLLMParam rkllm_createDefaultParam(void) {
     param.repeat_penalty = 1.1f;
     param.mirostat_tau = 5.0f;
     param.mirostat_eta = 0.1f;
-    if (version_named() == VERSION_1_1) /* no n_keep: all that follows lies 4 bytes earlier */
+    if (version_named() == VERSION_1_1) { /* no n_keep: all that follows lies 4 bytes earlier */
         memmove(&param.n_keep, &param.top_p, offsetof(RKLLMParam, skip_special_token) - offsetof(RKLLMParam, top_p));
+        memset(&param.mirostat_eta, 0, sizeof param.mirostat_eta);
+    }
     return param;
 }
 
@@ -61,6 +63,8 @@ EXPORT int rkllm_init(LLMHandle *handle, RKLLMParam *param, RKLLMCallback *callb
     if (!exchange.failed && read_param(made.version, param, &made.param) != 0)
         exchange_fail(&exchange, "param is no address of an RKLLMParam");
     if (!exchange.failed && !made.callback) exchange_fail(&exchange, "result_callback is NULL: nobody would get the text");
+    if (!exchange.failed && made.param.max_context_len < 1)
+        exchange_fail(&exchange, "max_context_len is %d; it is 1 or more", made.param.max_context_len);
     if (!exchange.failed && made.param.extend_param.n_batch > 1)
         exchange_fail(&exchange, "n_batch %d is not supported; open the model several times", made.param.extend_param.n_batch);
     if (!exchange.failed && made.param.extend_param.use_cross_attn)

@@ -158,7 +158,8 @@ int main(int count, char **words) {
 
     RKLLMInput input = prompt("a b c");
     CHECK(rkllm_run(handle, &input, &infer, &first) == 0);
-    CHECK(first.finished == 1 && first.failed == 0 && first.tokens > 0 && first.tokens <= 8);
+    /* 8 tokens, and what was kept back until the end. */
+    CHECK(first.finished == 1 && first.failed == 0 && first.tokens > 0 && first.tokens <= 9);
     CHECK(rkllm_is_running(handle) == 0);
 
     /* The same again, beside this thread. */
@@ -217,6 +218,6 @@ int main(int count, char **words) {
 
     param.model_path = "/no/such/file.gguf";
     CHECK(open_model(&handle, &param) == -1);
-    printf("%d tokens: %s\n", first.tokens, first.text);
+    printf("%s\n", first.text);
     return 0;
 }

@@ -115,6 +115,7 @@ class LanguageContext:
         self._past: list[int] = []
         """What the conversation is made of so far, with keep_history."""
         self._length = 0
+        self._shared: int | None = None
 
     @property
     def length(self) -> int:
@@ -212,6 +213,19 @@ class LanguageContext:
                 raise
             return self._told(run, event)
 
+    def share(self, rows: Floats) -> int:
+        """A descriptor of memory with these numbers, valid until the next call of this."""
+        self._close_shared()
+        self._shared = os.memfd_create("openrknn-rows", os.MFD_CLOEXEC)
+        with open(self._shared, "wb", closefd=False) as file:
+            file.write(rows.data)
+        return self._shared
+
+    def _close_shared(self) -> None:
+        if self._shared is not None:
+            os.close(self._shared)
+            self._shared = None
+
     def stop(self) -> None:
         """End the run before its next token. Does not wait."""
         self._is_stopped = True
@@ -221,6 +235,7 @@ class LanguageContext:
         self.stop()
         with self._lock:
             self._end_run()
+            self._close_shared()
             self._model.close()
 
     def _end_run(self) -> None:

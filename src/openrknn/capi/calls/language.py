@@ -12,13 +12,17 @@ from openrknn.capi.handlers import answers
 from openrknn.capi.language import InputType, LanguageContext, Mode, Wanted, sampling_of
 from openrknn.capi.wire import Operation
 from openrknn.llm.generation.request import Request
+from openrknn.llm.opening import open_model
 
 
 @answers(Operation.LLM_INIT)
 def init(program: Client, call: Call) -> Reply:
     """`rkllm_init`."""
     texts = _texts(call)
-    model = open_model(texts.get("model", ""), context=int(_number(texts, "context", 512)))
+    capacity = int(_number(texts, "context", 512))
+    if capacity < 1:
+        raise CallError(Code.PARAM_INVALID, f"max_context_len is {capacity}; it is 1 or more")
+    model = open_model(texts.get("model", ""), sequences=1, capacity=capacity)
     keep, ignores_end = int(_number(texts, "keep", 0)), bool(_number(texts, "ignore_eos", 0))
     context = LanguageContext(model, keep=max(keep, 0), ignores_end=ignores_end)
     return Reply(value=program.add_context(context), reason=model.details.notice)
@@ -55,14 +59,12 @@ def run(program: Client, call: Call) -> Reply:
 @answers(Operation.LLM_NEXT)
 def following(program: Client, call: Call) -> Reply:
     """The next call of the program's function."""
-    told = program.context(call, LanguageContext).next()
+    context = program.context(call, LanguageContext)
+    told = context.next()
     if told.rows is None:
         return Reply(a=int(told.state), b=told.token, payload=told.payload)
-    shared = os.memfd_create("openrknn-rows", os.MFD_CLOEXEC)
-    call.descriptors.append(shared)  # closed after the reply went out with a copy
-    with open(shared, "wb", closefd=False) as file:
-        file.write(told.rows.tobytes())
     rows, columns = told.rows.shape
+    shared = context.share(told.rows)
     return Reply(a=int(told.state), c=rows, d=columns, value=int(told.mode), descriptors=(shared,))
 
 

@@ -85,8 +85,8 @@ class LanguageModel:
             raise PromptError("there are no messages; give at least one")
         return self.generator.vocabulary.encode(self.template.render(messages, tools=tools, **more))
 
-    def embed(self, tokens: Sequence[int], pooling: Pooling | None = None) -> Floats:
-        """One vector of length 1 for a text."""
+    def hidden(self, tokens: Sequence[int]) -> Floats:
+        """The rows of the last layer, after the last norm: [tokens, width]."""
         if self._embedder is None:
             raise UnsupportedError(f"{self.details.name}: this engine gives no embeddings")
         if not tokens:
@@ -95,8 +95,12 @@ class LanguageModel:
             raise ContextFullError(
                 f"the text has {len(tokens)} tokens and the model takes {self.details.context}; split it"
             )
+        return self._embedder.hidden(tokens)
+
+    def embed(self, tokens: Sequence[int], pooling: Pooling | None = None) -> Floats:
+        """One vector of length 1 for a text."""
         usual = self.details.pooling if self.details.pooling != "none" else "mean"
-        return pooled(self._embedder.hidden(tokens), pooling or usual)
+        return pooled(self.hidden(tokens), pooling or usual)
 
     def close(self) -> None:
         """Give everything back."""
