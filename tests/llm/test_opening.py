@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from openrknn.errors import RknnError, UnsupportedError
+from openrknn.errors import FormatError, RknnError, UnsupportedError
 from openrknn.llm.compile import compile_language
 from openrknn.llm.compiled_assets import VOCABULARY, tokenizer_in, vocabulary_assets
 from openrknn.llm.config import Rope
 from openrknn.llm.errors import TokenizerError
+from openrknn.llm.generation.errors import ContextFullError, PromptError
+from openrknn.llm.generation.generator import Generator
+from openrknn.llm.generation.model import Details, LanguageModel
+from openrknn.llm.generation.promptcache import load_prompt, save_prompt
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
 from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
+from tests.llm.fakes import FakeVocabulary
 from tests.llm.quantise.sources import MemorySource
 from tests.llm.test_tokens import byte_pair_metadata
 
@@ -79,3 +85,34 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     for where in (tmp_path / "x.gguf", tmp_path, tmp_path / "none"):
         with pytest.raises(RknnError):
             open_model(where)
+
+
+def test_prompts_on_disk(compiled: Path, tmp_path: Path) -> None:
+    model = open_model(compiled, device="software", sequences=1)
+    prompt = list(range(40, 60))
+    file = tmp_path / "prompt.bin"
+    save_prompt(model, prompt, file)
+    wanted = model.generator.complete(prompt, GREEDY)
+    again = open_model(compiled, device="software", sequences=1)
+    assert load_prompt(again, file) == 20
+    found = again.generator.complete(prompt, GREEDY)
+    assert (found.tokens, found.statistics.reused_tokens) == (wanted.tokens, 19)
+    # The float reference keeps its own; neither takes the other's.
+    source = MemorySource()
+    float_engine = ReferenceEngine(source)
+    other = LanguageModel(Details("other", "llama", 1, 64, 1, "gguf"), Generator(float_engine, FakeVocabulary()))
+    with pytest.raises(PromptError, match="was computed by 'tiny rknn"):
+        load_prompt(other, file)
+    save_prompt(other, [1, 2, 3], tmp_path / "other.bin")
+    cache = float_engine.new_cache()
+    float_engine.forward(cache, [1, 2, 3])
+    back = float_engine.restore([1, 2, 3], float_engine.rows_of(cache))
+    assert np.array_equal(float_engine.forward(back, [4]), float_engine.forward(cache, [4]))
+    assert load_prompt(other, tmp_path / "other.bin") == 3
+    whole = file.read_bytes()
+    for wrong in (b"", b"x" * 100, whole[:-1], whole[:60], whole[:100] + b"?" + whole[101:]):
+        file.write_bytes(wrong)
+        with pytest.raises(FormatError):
+            load_prompt(again, file)
+    with pytest.raises(ContextFullError, match="65 tokens"):
+        save_prompt(model, [1] * 65, file)

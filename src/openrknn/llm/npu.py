@@ -255,6 +255,13 @@ class NpuEngine:
         made[:, 1] = np.moveaxis(self._values[:, :, :, block, :, lane], 0, 2).reshape(made[:, 1].shape)
         return made
 
+    def restore(self, tokens: Sequence[int], rows: npt.NDArray[Any]) -> NpuCache:
+        """A sequence with keys and values as `rows_of` gave them."""
+        wanted = self._empty(len(tokens)).shape
+        if rows.shape != wanted or len(tokens) > self.file.capacity:
+            raise ValueError(f"rows of the shape {rows.shape} are no cache of {len(tokens)} tokens: {wanted}")
+        return NpuCache(self, tokens, rows.astype(np.float16))
+
     def forget(self, cache: NpuCache) -> None:
         """It is closed."""
         if cache is self._active:

@@ -91,6 +91,19 @@ class ReferenceEngine:
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
         return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
 
+    def rows_of(self, cache: Cache) -> Floats:
+        """A copy of a sequence's keys and values: [layers, 2, kv_heads, tokens, head_size]."""
+        past = cast("ReferenceCache", cache)
+        return np.stack([np.stack(pair) for pair in zip(past.keys, past.values, strict=True)])
+
+    def restore(self, tokens: Sequence[int], rows: Floats) -> ReferenceCache:
+        """A sequence with keys and values as `rows_of` gave them."""
+        made = ReferenceCache(self.config)
+        made.append(tokens)
+        made.keys = [one[0].astype(np.float32) for one in rows]
+        made.values = [one[1].astype(np.float32) for one in rows]
+        return made
+
     def hidden(self, tokens: Sequence[int]) -> Floats:
         """Rows of the last layer of a text, after its norm, [tokens, width]: what embeddings are pooled from."""
         if not tokens:
