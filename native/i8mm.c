@@ -62,17 +62,24 @@ ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t p
     }
 }
 
+/* As many tiles as necessary, all of nearly the same number of pairs: a tile of one pair loads as much as it multiplies. */
 static void segment(const segment_task *task)
 {
-    int32_t pixel = 0;
     if (task->is_picture) {
         sdot_segment(task, picture_tiles);
         return;
     }
-    for (; pixel + 2 * PAIRS <= task->pixels; pixel += 2 * PAIRS)
-        tile(task, pixel, PAIRS, 2 * PAIRS);
-    for (; pixel < task->pixels; pixel += 2)
-        tile(task, pixel, 1, at_most(task->pixels - pixel, 2));
+    const int32_t pairs = divide_up(task->pixels, 2), count = divide_up(pairs, PAIRS);
+    for (int32_t part = 0, first = 0; part < count; part++) {
+        const int32_t next = 2 * ((part + 1) * pairs / count), pixels = at_most(next, task->pixels) - first;
+        if (pixels > 4)
+            tile(task, first, 3, pixels);
+        else if (pixels > 2)
+            tile(task, first, 2, pixels);
+        else
+            tile(task, first, 1, pixels);
+        first = next;
+    }
 }
 
 const kernel_set kernels_i8mm = {
