@@ -80,6 +80,7 @@ def test_chunks_leave_what_single_tokens_leave(engine: NpuEngine, wanted: Floats
 
 
 def test_a_step_is_one_job_without_the_cpu(compiled: CompiledLanguage, engine: NpuEngine) -> None:
+    assert compiled.costs[1].submits == 3  # by the vendor's rule: before the only table is loaded, with it, after it
     assert {tokens: cost.cpu_operators for tokens, cost in compiled.costs.items()} == {1: 0, 32: 0}
     assert isinstance(engine.graphs[1].program, Program)
     assert len(engine.graphs[1].program._steps(frozenset(), singly=False)) == 1

@@ -97,6 +97,13 @@ class Softmax:
     """Over each of so many groups of channels."""
 
     groups: int
+    shares_table: bool = False
+    """The exponential is in the table of `Gate`: a model with both loads one table, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """silu(x) * y, by the table that a Softmax can share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +186,12 @@ class SquareSum:
 
 
 Form = (
-    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Pool | Product | Repeat | Slice
-    | Softmax | SquareSum | Turn
+    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Gate | Pool | Product | Repeat
+    | Slice | Softmax | SquareSum | Turn
 )  # fmt: skip
 FORMS = MappingProxyType({
     "Activation": Activation, "Binary": Binary, "BlockTurn": BlockTurn, "CachedScores": CachedAttention,
-    "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv,
+    "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv, "Gate": Gate,
     "InverseEstimate": Estimate, "Pool": Pool, "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate,
     "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
 })  # fmt: skip

@@ -32,10 +32,22 @@ SOFTMAX_REACH = _HALF / 3072
 _SOFTMAX_END = math.exp(-2 * SOFTMAX_REACH)
 """Less than one unit of the table: what is further away is exactly zero."""
 
+SHARED_REACH = 2 * SOFTMAX_REACH
+
+
+def _shared(x: Array, _: Mapping[str, float]) -> Array:
+    """Two functions in one table: exp(x) below zero, silu(x) - x from zero on."""
+    below = np.exp(np.maximum(np.minimum(x, 0), -SHARED_REACH)) - _SOFTMAX_END
+    above = -np.maximum(x, 0) / (1 + np.exp(np.minimum(np.maximum(x, 0), 80)))
+    result: Array = np.where(x < 0, below, above)
+    return result
+
+
 FUNCTIONS: Mapping[str, tuple[Formula, float]] = MappingProxyType(
     {
         **{name: (one.formula, one.reach) for name, one in NPU_FUNCTIONS.items() if one.formula is not None},
         "softmax": (lambda x, _: np.exp(np.maximum(x, -SOFTMAX_REACH) - SOFTMAX_REACH) - _SOFTMAX_END, SOFTMAX_REACH),
+        "shared": (_shared, SHARED_REACH),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
     }
@@ -71,7 +83,10 @@ class Function:
     @cached_property
     def _columns(self) -> tuple[Array, Array]:
         steps = np.arange(_ENTRIES) / (_ENTRIES - 1) * self.reach
-        return self.compute(steps - self.reach), self.compute(steps)
+        lower = steps - self.reach
+        if self.name == "shared":  # it jumps at zero: the lower half ends with what is just below
+            lower = np.minimum(lower, -1e-9)
+        return self.compute(lower), self.compute(steps)
 
     @cached_property
     def gain(self) -> float:

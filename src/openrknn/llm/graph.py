@@ -31,6 +31,7 @@ from openrknn.compiler.forms import (
     Concat,
     Conv,
     Estimate,
+    Gate,
     Softmax,
     SquareSum,
 )
@@ -148,7 +149,7 @@ class StepGraph:
         scores = self._value(f"{name}.scores", (1, self.capacity + fresh, 1, heads * self.tokens))
         self._op("CachedScores", f"{name}.scores", [both, "cache", "mask", "turn"], [scores, keys], form)
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
-        self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1))
+        self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1, self._shares_table))
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))
         behind = CachedAttention(heads, groups, size, self.tokens, self.capacity, fresh, (2 * layer + 1) * each)
         self._op("CachedValues", f"{name}.values", [shares, "cache", values], [made], behind)
@@ -158,13 +159,23 @@ class StepGraph:
         x = self._linear(f"{name}.o", made, config.width, lambda: scaled, columns=columns, addend=x)
         return self._feed_forward(name, x)
 
+    @property
+    def _shares_table(self) -> bool:
+        """One table for all, so that a token is one job everywhere; many tokens need fewer passes with two of them."""
+        return self.tokens == 1 and self.config.gated and self.config.activation == "silu"
+
     def _feed_forward(self, name: str, x: str) -> str:
         config, scaled = self.config, np.array(self.config.residual_scale, np.float32)
         h = self._norm(f"{name}.ffn_norm", x)
         gain = self._folded(f"{name}.ffn_norm")
         function = Activation(_FUNCTIONS[config.activation])
         up = self._linear(f"{name}.up", h, config.hidden, gain, activation=None if config.gated else function)
-        if config.gated:
+        if self._shares_table:
+            gate = self._linear(f"{name}.gate", h, config.hidden, gain)
+            made = self._value(f"{name}.gated", self.graph.shape(up))
+            self._op("Gate", f"{name}.gated", [gate, up], [made], Gate())
+            up = made
+        elif config.gated:
             gate = self._linear(f"{name}.gate", h, config.hidden, gain, activation=function)
             up = self._binary(f"{name}.gated", "mul", gate, up)
         if "down" in self.products.online:

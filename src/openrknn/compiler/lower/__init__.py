@@ -11,7 +11,7 @@ import numpy as np
 
 from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
-from openrknn.compiler.forms import Activation, Concat, Slice
+from openrknn.compiler.forms import Activation, Concat, Slice, Softmax
 from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
@@ -22,10 +22,11 @@ from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
 from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
+from openrknn.compiler.lower.gate import lower_gate
 from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.product import lower_product
 from openrknn.compiler.lower.schedule import schedule
-from openrknn.compiler.lower.softmax import lower_softmax, softmax_table
+from openrknn.compiler.lower.softmax import lower_softmax, shared_table, softmax_table
 from openrknn.compiler.lower.tensors import make_tensors
 from openrknn.compiler.lower.turn import lower_turn
 from openrknn.compiler.lower.views import place_views
@@ -46,6 +47,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "ConvTranspose": lower_convolution,
     "Convert": lower_convert,
     "Cpu": lower_cpu,
+    "Gate": lower_gate,
     "InverseEstimate": lower_estimate,
     "Pool": lower_pool,
     "Product": lower_product,
@@ -107,7 +109,9 @@ def _choose_tables(low: Lowering) -> None:
     makers = low.graph.producers()
     for op in low.graph.ops:
         if op.type == "Softmax":
-            low.functions[op.output] = softmax_table()
+            low.functions[op.output] = shared_table() if op.get(Softmax).shares_table else softmax_table()
+        elif op.type == "Gate":
+            low.functions[op.output] = shared_table()
         activation = op.activation
         if activation is None or activation.function not in FUNCTIONS:
             continue

@@ -15,7 +15,7 @@ import numpy as np
 
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.forms import Softmax
-from openrknn.compiler.functions import SOFTMAX_REACH, Function
+from openrknn.compiler.functions import SHARED_REACH, SOFTMAX_REACH, Function
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
@@ -40,6 +40,11 @@ _TOGETHER = 64
 def softmax_table() -> Function:
     """The table of the exponential: all of them are equal."""
     return Function("softmax", (), SOFTMAX_REACH, power_of_two=True)
+
+
+def shared_table() -> Function:
+    """The table of the exponential and of `Gate`."""
+    return Function("shared", (), SHARED_REACH, power_of_two=True)
 
 
 def lower_softmax(low: Lowering, op: Op) -> None:
@@ -175,7 +180,8 @@ def _two(
 def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> Task:
     finish = Finish(1.0, None, flying=True)
     finish.lookup(function, None)
-    finish.add_before_lookup(float(_TABLE_UNITS))
+    # The shared table has the exponential below zero: e to the power of one unit less is the same for all.
+    finish.add_before_lookup(float(_TABLE_UNITS) if function.name == "softmax" else -1.0)
     cube, size = Cube(line.place, line.pitch), (line.channels, 1, pixels)
     return Task(elementwise_task(low.target.fp16, size, cube, cube, finish.stages))
 
