@@ -17,7 +17,7 @@ static void segment(const segment_task *task)
 
 const kernel_set kernels_dotprod = {
     .name = "dotprod",
-    .products = 40,
+    .products = 60,
     .float_products = 10,
     .needs = OPENRKNN_CPU_NEON | OPENRKNN_CPU_DOTPROD,
     .input_bytes = 1,

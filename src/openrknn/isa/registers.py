@@ -52,6 +52,8 @@ class Register:
     """The bits that fields declare."""
     _fields: ClassVar[tuple[AnyField, ...]] = ()
     _by_name: ClassVar[Mapping[str, AnyField]] = {}
+    _named: ClassVar[Mapping[str, AnyField]] = {}
+    """By the name in the class body, those of the bases included."""
 
     __slots__ = ("__dict__", "value")
     value: int
@@ -78,10 +80,11 @@ class Register:
     @classmethod
     def _collect_fields(cls) -> None:
         found: dict[str, AnyField] = {}
-        for base in reversed(cls.__mro__):
-            for name, item in vars(base).items():
-                if isinstance(item, Field):
-                    found[name] = item
+        for base in reversed(cls.__bases__):
+            if issubclass(base, Register):
+                found.update(base._named)
+        found.update((name, item) for name, item in vars(cls).items() if isinstance(item, Field))
+        cls._named = found
         declared = 0
         for field in found.values():
             if hasattr(Register, field.name):
