@@ -71,8 +71,8 @@ def stored(source: FileSource, family: Family) -> dict[str, Any]:
             value = paired(value, config.heads if part == "q" else config.kv_heads)
         names = NAMES | MORE | ({} if config.norm_first else LATE)
         tensors[f"blk.{layer}.{names[part]}.{bias}"] = value
-    for layer in range(config.layers):
-        blk = f"blk.{layer}."
+    for number in range(config.layers):
+        blk = f"blk.{number}."
         if "qkv" in family.fused:
             tensors[blk + "attn_qkv.weight"] = np.concatenate(
                 [tensors.pop(f"{blk}attn_{part}.weight") for part in "qkv"]

@@ -26,7 +26,13 @@ KINDS = ("gpt2", "llama", "folder")
 def _weights() -> dict[str, Any]:
     random = np.random.RandomState(1)
     square = (_WIDTH, _WIDTH)
-    shapes = {"attn_q": square, "attn_k": (4, _WIDTH), "attn_v": (4, _WIDTH), "attn_output": square, "ffn_gate": square}
+    shapes: dict[str, tuple[int, ...]] = {
+        "attn_q": square,
+        "attn_k": (4, _WIDTH),
+        "attn_v": (4, _WIDTH),
+        "attn_output": square,
+        "ffn_gate": square,
+    }
     shapes |= {
         "ffn_up": (_HIDDEN, _WIDTH),
         "ffn_down": (_WIDTH, _HIDDEN),
