@@ -77,6 +77,11 @@ ALWAYS_INLINE int16x8_t single_result(float32x4_t x, float32x4_t operand, const 
     return vreinterpretq_s16_f32(vfmaq_f32(vld1q_f32(addends->out), x, k->out));
 }
 
+ALWAYS_INLINE int32x4_t single_whole(int16x8_t words)
+{
+    return vsubq_s32(vreinterpretq_s32_s16(words), vdupq_n_s32(SINGLE_BITS));
+}
+
 /* Bytes as M + byte, or as sums with these addends: x must be M then. */
 ALWAYS_INLINE void single_bytes(const int8_t *at, const int32x4_t *addends, int32x4_t *x)
 {
@@ -122,7 +127,11 @@ ALWAYS_INLINE void single_pixels(const chain_task *given, const int32_t flags, c
             single_bytes(task.operand + pixel * operand_step, magic, e);
         for (int32_t i = 0; i < 4; i++)
             words[i] = single_result(single_scaled(x[i], &k, addends, i, flags), vreinterpretq_f32_s32(e[i]), &k, addends, flags);
-        const int16x8_t a = vuzp1q_s16(words[0], words[1]), b = vuzp1q_s16(words[2], words[3]);
+        int16x8_t a = vuzp1q_s16(words[0], words[1]), b = vuzp1q_s16(words[2], words[3]);
+        if (flags & OPENRKNN_CHAIN_SINGLE_WIDE) {
+            a = vqmovn_high_s32(vqmovn_s32(single_whole(words[0])), single_whole(words[1]));
+            b = vqmovn_high_s32(vqmovn_s32(single_whole(words[2])), single_whole(words[3]));
+        }
         const int8x16_t bytes = vqmovn_high_s16(vqmovn_s16(a), b);
         vst1q_s8((int8_t *)task.target, vminq_s8(vmaxq_s8(bytes, low), high));
     }
@@ -135,6 +144,16 @@ ALWAYS_INLINE uint32_t single_look_up(const uint8_t *table, const uint16_t *inde
     memcpy(&four, index, sizeof four);
     return table[four & 0xffff] | (uint32_t)table[four >> 16 & 0xffff] << 8 | (uint32_t)table[four >> 32 & 0xffff] << 16 |
            (uint32_t)table[four >> 48] << 24;
+}
+
+/* The bits of M + a place in a table. */
+ALWAYS_INLINE int32x4_t single_place(int32x4_t x, const single_factors *k, const single_addends *addends, int32_t i,
+                                     const int32_t flags)
+{
+    float32x4_t number = single_scaled(x, k, addends, i, flags);
+    if (flags & OPENRKNN_CHAIN_SINGLE_NORM)
+        number = vfmaq_f32(vld1q_f32(addends->norm), vsubq_f32(number, vdupq_n_f32(SINGLE_MAGIC)), k->norm);
+    return vreinterpretq_s32_f32(number);
 }
 
 /* First the places of all bytes in the table, then the bytes: no load waits for what was just computed. */
@@ -161,13 +180,56 @@ ALWAYS_INLINE void single_table(const chain_task *given, const int32_t flags, co
             __asm__("" : "+r"(addends));
             single_load(&task, done + pixel, sum_addends, x);
             for (int32_t i = 0; i < 4; i++)
-                narrow[i] = vqmovun_s32(vsubq_s32(vreinterpretq_s32_f32(single_scaled(x[i], &k, addends, i, flags)), first));
+                narrow[i] = vqmovun_s32(vsubq_s32(single_place(x[i], &k, addends, i, flags), first));
             vst1q_u16(places + pixel * ATOM, vminq_u16(vcombine_u16(narrow[0], narrow[1]), last));
             vst1q_u16(places + pixel * ATOM + 8, vminq_u16(vcombine_u16(narrow[2], narrow[3]), last));
         }
         for (int32_t i = 0; i < pixels * ATOM; i += 4, task.target += 4) {
             const uint32_t bytes = single_look_up(chain.byte_table, places + i);
             memcpy(task.target, &bytes, sizeof bytes);
+        }
+    }
+}
+
+/* The same for tables that are too long for a byte of each number. */
+ALWAYS_INLINE void single_long_table(const chain_task *given, const int32_t flags, const int32_t has_bytes)
+{
+    const openrknn_chain chain = *given->chain;
+    chain_task task = *given;
+    single_addends store, *addends = &store;
+    const single_factors k = single_start(&chain, task.channel, addends, flags);
+    const int32x4_t low = vdupq_n_s32(chain.table_low), high = vdupq_n_s32(chain.table_high), shift = vdupq_n_s32(-chain.table_shift);
+    const uint32x4_t mask = vdupq_n_u32((1u << chain.table_shift) - 1);
+    uint32_t places[SEGMENT * ATOM], entries[SEGMENT * ATOM];
+    int32x4_t sum_addends[4];
+
+    if (!has_bytes)
+        task.bytes = NULL;
+    for (int32_t i = 0; i < 4; i++)
+        sum_addends[i] = has_bytes ? vld1q_s32(chain.addends + task.channel + 4 * i) : vdupq_n_s32(0);
+    for (int32_t done = 0; done < task.pixels; done += SEGMENT) {
+        const int32_t pixels = at_most(SEGMENT, task.pixels - done);
+        for (int32_t pixel = 0; pixel < pixels; pixel++) {
+            int32x4_t x[4];
+            __asm__("" : "+r"(addends));
+            single_load(&task, done + pixel, sum_addends, x);
+            for (int32_t i = 0; i < 4; i++) {
+                const int32x4_t number = single_whole(vreinterpretq_s16_s32(single_place(x[i], &k, addends, i, flags)));
+                const uint32x4_t held = vreinterpretq_u32_s32(vsubq_s32(vminq_s32(vmaxq_s32(number, low), high), low));
+                vst1q_u32(places + pixel * ATOM + 4 * i, vandq_u32(held, mask));
+                vst1q_u32(entries + pixel * ATOM + 4 * i, vshlq_u32(held, shift));
+            }
+        }
+        for (int32_t i = 0; i < pixels * ATOM; i++)
+            entries[i] = chain.table[entries[i]];
+        for (int32_t pixel = 0; pixel < pixels; pixel++, task.target += ATOM) {
+            uint16x4_t halves[4];
+            for (int32_t i = 0; i < 4; i++) {
+                const uint32x4_t entry = vld1q_u32(entries + pixel * ATOM + 4 * i);
+                const uint32x4_t is_after = vcgeq_u32(vld1q_u32(places + pixel * ATOM + 4 * i), vshrq_n_u32(entry, 16));
+                halves[i] = vmovn_u32(vbslq_u32(is_after, vshrq_n_u32(entry, 8), entry));
+            }
+            vst1q_u8(task.target, vcombine_u8(vmovn_u16(vcombine_u16(halves[0], halves[1])), vmovn_u16(vcombine_u16(halves[2], halves[3]))));
         }
     }
 }
@@ -185,11 +247,17 @@ static void single_run(const chain_task *task)
     const int32_t flags = task->chain->flags & ~IGNORED;
 
     if (flags & OPENRKNN_CHAIN_TABLE) {
-        const int32_t scale = flags & (OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_CLAMP);
-        if (task->bytes)
+        const int32_t scale = flags & (OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_CLAMP | OPENRKNN_CHAIN_SINGLE_NORM);
+        if (task->bytes && task->chain->byte_table)
             single_table(task, scale, 1);
+        else if (task->bytes)
+            single_long_table(task, scale, 1);
+        else if (!task->chain->byte_table)
+            single_long_table(task, scale, 0);
         else if (scale == OPENRKNN_CHAIN_SCALE)
             single_table(task, OPENRKNN_CHAIN_SCALE, 0);
+        else if (scale == (OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_NORM))
+            single_table(task, OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_NORM, 0);
         else
             single_table(task, scale, 0);
     } else if (task->bytes) {

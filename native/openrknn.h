@@ -104,10 +104,11 @@ enum {
  *
  * SINGLE: the same with fused multiply-adds in single precision, for sets that have no wide vectors of doubles. x is
  * held between -sum_limit and sum_limit first (SINGLE_CLAMP; the result is the same), so that every number that is
- * rounded is below 2^22 in magnitude and adding M = 1.5 * 2^23 rounds it, ties to even. The last one is below 2^15.
+ * rounded is below 2^22 in magnitude and adding M = 1.5 * 2^23 rounds it, ties to even. The last one is below 2^15
+ * without SINGLE_WIDE.
  * SINGLE_WHOLE: the scales are integers, and the products below 2^24. The operand is (e + operand_before) *
- * operand_scale + operand_after. Table: y = byte_table[min(max(x - byte_table_low, 0), byte_table_last)] with x before
- * NORM. LAST_CLAMP changes nothing.
+ * operand_scale + operand_after. Table: y = byte_table[min(max(x - byte_table_low, 0), byte_table_last)], with x before
+ * NORM if there is no SINGLE_NORM; without a byte table it is the table below. LAST_CLAMP changes nothing.
  *
  * Table: x is held between table_low and table_high; entry (x - table_low) >> table_shift has the value before (bits
  * 0-7) and after (8-15) the one place in its range where the value changes (bits 16-31).
@@ -129,7 +130,9 @@ enum {
     OPENRKNN_CHAIN_SINGLE = 1 << 13,
     OPENRKNN_CHAIN_SINGLE_CLAMP = 1 << 14,
     OPENRKNN_CHAIN_SINGLE_WHOLE = 1 << 15,
-    OPENRKNN_CHAIN_SINGLES = OPENRKNN_CHAIN_SINGLE | OPENRKNN_CHAIN_SINGLE_CLAMP | OPENRKNN_CHAIN_SINGLE_WHOLE,
+    OPENRKNN_CHAIN_SINGLE_NORM = 1 << 16,
+    OPENRKNN_CHAIN_SINGLE_WIDE = 1 << 17,
+    OPENRKNN_CHAIN_SINGLES = 0x1f << 13,
 };
 
 /* Segments of B in a product of matrices, at most. */

@@ -72,6 +72,8 @@ class ChainFlags(enum.IntFlag):
     SINGLE = 1 << 13
     SINGLE_CLAMP = 1 << 14
     SINGLE_WHOLE = 1 << 15
+    SINGLE_NORM = 1 << 16
+    SINGLE_WIDE = 1 << 17
 
 
 class ClampKinds(enum.IntFlag):

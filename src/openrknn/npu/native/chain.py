@@ -123,10 +123,10 @@ def _single(chain: Chain, facts: singles.Facts, places: Places, cache: table.Cac
     """What kernels need to do the same in single precision."""
     if not cache.has_singles:
         return ChainFlags(0)
-    found = None
-    if facts.table is not None:
-        found = cache.bytes_of(facts.table, facts.norm)
+    found = None if facts.table is None else cache.bytes_of(facts.table, facts.norm)
     flags, chain.sum_limit = singles.flags_of(facts, found)
+    if flags & ChainFlags.SINGLE_NORM and facts.table is not None:
+        found = cache.bytes_of(facts.table, None)
     if flags and found is not None:
         chain.byte_table, chain.byte_table_low = places.keep(found.values), found.low
         chain.byte_table_last = len(found.values) - 1

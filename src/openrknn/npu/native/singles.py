@@ -43,42 +43,55 @@ class Facts:
 
 
 def flags_of(facts: Facts, found: Bytes | None) -> tuple[ChainFlags, int]:
-    """The flags of a chain in single precision and the limit of its sums; no flags where it would not be exact."""
-    if facts.multiplies or (facts.table is not None and found is None):
-        return ChainFlags(0), 0
-    flags = ChainFlags.SINGLE
+    """The flags of a chain in single precision and the limit of its sums; no flags where it would not be exact.
+
+    `found` is the table of `facts` with a byte for each number before its stage `norm`, where there is one.
+    """
+    none, flags = (ChainFlags(0), 0), ChainFlags.SINGLE
     factors = np.ones(1, np.int64) if facts.factors is None else facts.factors
     magnitudes = np.abs(factors)
     largest = int(magnitudes.max(initial=0))
     smallest = int(magnitudes[magnitudes > 0].min(initial=_EXACT))
-    if largest >= _LARGEST_FACTOR or facts.shift > _MOST_SHIFT:
-        return ChainFlags(0), 0
+    if facts.multiplies or largest >= _LARGEST_FACTOR or facts.shift > _MOST_SHIFT:
+        return none
     highest = _ROUNDS - 1
-    if facts.factors is not None and not facts.shift and found is None:
+    if facts.factors is not None and not facts.shift and facts.table is None:
         flags |= ChainFlags.SINGLE_WHOLE
         if facts.limit * largest + facts.operand_limit >= _EXACT:
-            return ChainFlags(0), 0
+            return none
     elif largest:
         highest = min(highest, (_ROUNDS - 2 << facts.shift) // largest)
-    if found is None:
-        if not _out_fits(facts):
-            return ChainFlags(0), 0
-        highest = min(highest, _limit_of_words(facts, largest))
+    if facts.table is not None:
+        if found is None and facts.norm is not None:
+            factor, addend, shift = facts.norm
+            if addend or abs(factor) > 1 << shift or abs(factor) >= _EXACT:
+                return none
+            flags |= ChainFlags.SINGLE_NORM
+    elif not _out_fits(facts):
+        return none
+    elif min(facts.limit, highest) > _limit_of_words(facts, largest, _WORD):
+        flags |= ChainFlags.SINGLE_WIDE
+        highest = min(highest, _limit_of_words(facts, largest, _ROUNDS))
     if facts.limit <= highest:
         return flags, highest
-    if highest <= 0 or (facts.norm is not None and found is None) or flags & ChainFlags.SINGLE_WHOLE:
-        return ChainFlags(0), 0
+    if highest <= 0 or (facts.norm is not None and facts.table is None) or flags & ChainFlags.SINGLE_WHOLE:
+        return none
     # What is left of the numbers beyond the limit must still be saturated.
     least = (highest * smallest >> facts.shift) - 1
+    return (flags | ChainFlags.SINGLE_CLAMP, highest) if _is_saturated(facts, found, least) else none
+
+
+def _is_saturated(facts: Facts, found: Bytes | None, least: int) -> bool:
+    """Whether all numbers of at least this magnitude, behind the scales, give the same byte as those beyond."""
     if found is not None:
-        ends = max(abs(found.low), abs(found.low + len(found.values)))
-        is_saturated = least >= ends
-    else:
-        scale, shift, offset = facts.out
-        is_saturated = (least - facts.operand_limit) * abs(scale) >= _SATURATED + abs(offset) << shift
-        if facts.middle is not None:
-            is_saturated = is_saturated and least >= max(map(abs, facts.middle))
-    return (flags | ChainFlags.SINGLE_CLAMP, highest) if is_saturated else (ChainFlags(0), 0)
+        return least >= max(abs(found.low), abs(found.low + len(found.values)))
+    if facts.table is not None:
+        if facts.norm is not None:
+            least = (least * abs(facts.norm[0]) >> facts.norm[2]) - 1
+        return least >= max(abs(facts.table.low), abs(facts.table.high))
+    scale, shift, offset = facts.out
+    is_far = facts.middle is None or least >= max(map(abs, facts.middle))
+    return is_far and (least - facts.operand_limit) * abs(scale) >= _SATURATED + abs(offset) << shift
 
 
 def _out_fits(facts: Facts) -> bool:
@@ -101,10 +114,10 @@ def _factor(facts: Facts) -> int:
     return 1 if facts.factors is None else int(np.abs(facts.factors).max(initial=0))
 
 
-def _limit_of_words(facts: Facts, largest: int) -> int:
-    """Sums up to this magnitude leave the output converter below 2^15."""
+def _limit_of_words(facts: Facts, largest: int, bound: int) -> int:
+    """Sums up to this magnitude leave the output converter below `bound`."""
     scale, shift, offset = facts.out
-    last = (_WORD - 2 - abs(offset) << shift) // abs(scale) - facts.operand_limit - 2
+    last = (bound - 2 - abs(offset) << shift) // abs(scale) - facts.operand_limit - 2
     if facts.norm is not None:
         last = (last - 2 << facts.norm[2]) // max(abs(facts.norm[0]), 1)
     if facts.middle is not None:
