@@ -49,7 +49,7 @@ def sums_of(facts: singles.Facts, limit: int) -> np.ndarray:
 
 
 def stages(
-    facts: singles.Facts, sums: np.ndarray, factor: int, operand: int, bounds: list[tuple[int, int]], *, last: int = WORD
+    facts: singles.Facts, sums: np.ndarray, factor: int, operand: int, bounds: list[tuple[int, int]], *, last: int = 0
 ) -> np.ndarray:
     """Bytes; what is rounded on the way, and the bound that it needs."""
 
@@ -65,7 +65,7 @@ def stages(
         x = np.clip(x, *facts.middle)
     x = seen(x + operand, EXACT)
     scale, shift, offset = facts.out
-    return numerics.saturate(seen(rounded(x, scale, shift, offset), last), np.int8)
+    return numerics.saturate(seen(rounded(x, scale, shift, offset), last or WORD), np.int8)
 
 
 @pytest.mark.parametrize("seed", range(60))
