@@ -64,8 +64,10 @@ def flags_of(facts: Facts, found: Bytes | None) -> tuple[ChainFlags, int]:
     if facts.table is not None:
         if found is None and facts.norm is not None:
             factor, addend, shift = facts.norm
-            if addend or abs(factor) > 1 << shift or abs(factor) >= _EXACT:
+            if addend or abs(factor) >= _EXACT:
                 return none
+            if factor and largest:
+                highest = min(highest, (((_ROUNDS - 2 << shift) // abs(factor) - 1) << facts.shift) // largest)
             flags |= ChainFlags.SINGLE_NORM
     elif not _out_fits(facts):
         return none
