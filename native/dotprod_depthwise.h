@@ -23,69 +23,73 @@ static void zip_groups(const uint8_t *row, uint8_t *groups, int32_t count)
     }
 }
 
-/* One layer of weights. */
-ALWAYS_INLINE void grouped_layer(sums16 *sums, const groups_task *task, const int8_t *weights, int32_t first,
-                                 const int32_t height, const int32_t runs, const int32_t stride)
+/* The products of one row of the kernel, and 4 of its columns, for four pixels: of two groups, or of four. */
+ALWAYS_INLINE void grouped_products(int32x4_t *sums, const int8_t *input, int8x16_t even, int8x16_t odd,
+                                    const int32_t stride)
 {
     enum { BYTES = 4 * ATOM };
-    for (int32_t y = 0; y < height; y++)
-        for (int32_t run = 0; run < runs; run++, weights += 2 * BYTES) {
-            const int8_t *input = (const int8_t *)task->rows[y] + (int64_t)(first / (3 - stride) + 2 * run) * BYTES;
-            for (int32_t i = 0; i < 4; i++) {
-                const int8x16_t even = vld1q_s8(weights + i * ATOM);
-                if (stride == 1) {
-                    const int8x16_t odd = vld1q_s8(weights + BYTES + i * ATOM);
-                    const int8x16_t x = vld1q_s8(input + i * ATOM), next = vld1q_s8(input + BYTES + i * ATOM);
-                    sums[0].part[i] = vdotq_s32(sums[0].part[i], x, even);
-                    sums[1].part[i] = vdotq_s32(sums[1].part[i], x, odd);
-                    sums[2].part[i] = vdotq_s32(sums[2].part[i], next, even);
-                    sums[3].part[i] = vdotq_s32(sums[3].part[i], next, odd);
-                } else {
-                    for (int32_t p = 0; p < 4; p++)
-                        sums[p].part[i] = vdotq_s32(sums[p].part[i], vld1q_s8(input + p * BYTES + i * ATOM), even);
-                }
-            }
-        }
-}
-
-/* Four pixels, of two groups (stride 1) or of four (stride 2). */
-ALWAYS_INLINE void grouped_pixels(const groups_task *task, int32_t first, const int32_t height, const int32_t runs,
-                                  const int32_t stride)
-{
-    const sums16 addends = sums_start(task->addends);
-    sums16 sums[4];
-
-    if (task->layers == 2) {
-        for (int32_t p = 0; p < 4; p++)
-            sums[p] = sums_start(NULL);
-        grouped_layer(sums, task, task->weights[1], first, height, runs, stride);
-        for (int32_t p = 0; p < 4; p++)
-            for (int32_t i = 0; i < 4; i++)
-                sums[p].part[i] = vaddq_s32(vshlq_n_s32(sums[p].part[i], 1), addends.part[i]);
+    if (stride == 1) {
+        const int8x16_t x = vld1q_s8(input), next = vld1q_s8(input + BYTES);
+        sums[0] = vdotq_s32(sums[0], x, even);
+        sums[1] = vdotq_s32(sums[1], x, odd);
+        sums[2] = vdotq_s32(sums[2], next, even);
+        sums[3] = vdotq_s32(sums[3], next, odd);
     } else {
         for (int32_t p = 0; p < 4; p++)
-            sums[p] = addends;
+            sums[p] = vdotq_s32(sums[p], vld1q_s8(input + p * BYTES), even);
     }
-    grouped_layer(sums, task, task->weights[0], first, height, runs, stride);
-    for (int32_t p = 0; p < 4; p++)
-        sums_store(task->sums + (first + p) * ATOM, &sums[p]);
 }
 
-ALWAYS_INLINE void grouped_run(const groups_task *task, const int32_t height, const int32_t runs)
+/* All pixels of 4 channels. The weights of a kernel with three rows stay in registers. */
+ALWAYS_INLINE void grouped_channels(const groups_task *task, int32_t number, const int32_t height, const int32_t runs,
+                                    const int32_t stride, const int32_t layers)
 {
-    for (int32_t first = 0; first < task->pixels; first += 4)
-        if (task->stride == 1)
-            grouped_pixels(task, first, height, runs, 1);
-        else
-            grouped_pixels(task, first, height, runs, 2);
+    enum { BYTES = 4 * ATOM, KEPT = 3 };
+    const int32_t is_kept = height * runs <= KEPT, pixels = task->pixels;
+    const int32x4_t addends = task->addends ? vld1q_s32(task->addends + 4 * number) : vdupq_n_s32(0);
+    int32_t *out = task->sums + 4 * number;
+    int8x16_t kept[KEPT][4];
+
+    for (int32_t at = 0; at < height * runs && is_kept; at++)
+        for (int32_t i = 0; i < 2 * layers; i++)
+            kept[at][i] = vld1q_s8(task->weights[i / 2] + (2 * at + i % 2) * BYTES + number * ATOM);
+    for (int32_t first = 0; first < pixels; first += 4, out += 4 * ATOM) {
+        int32x4_t sums[4] = {addends, addends, addends, addends}, twice[4];
+        for (int32_t p = 0; p < 4; p++)
+            twice[p] = vdupq_n_s32(0);
+        for (int32_t y = 0; y < height; y++)
+            for (int32_t run = 0; run < runs; run++) {
+                const int32_t at = y * runs + run;
+                const int64_t group = first / (3 - stride) + 2 * run;
+                const int8_t *input = (const int8_t *)task->rows[y] + group * BYTES + number * ATOM;
+                const int8_t *weights = task->weights[0] + 2 * at * BYTES + number * ATOM;
+                grouped_products(sums, input, is_kept ? kept[at][0] : vld1q_s8(weights),
+                                 is_kept ? kept[at][1] : vld1q_s8(weights + BYTES), stride);
+                weights = task->weights[1] + 2 * at * BYTES + number * ATOM;
+                if (layers == 2)
+                    grouped_products(twice, input, is_kept ? kept[at][2] : vld1q_s8(weights),
+                                     is_kept ? kept[at][3] : vld1q_s8(weights + BYTES), stride);
+            }
+        for (int32_t p = 0; p < 4; p++)
+            vst1q_s32(out + p * ATOM, layers == 2 ? vaddq_s32(sums[p], vshlq_n_s32(twice[p], 1)) : sums[p]);
+    }
 }
 
+/* Where there is only one layer, the second one is zeros. */
 static void depthwise_groups(const groups_task *task)
 {
-    if (task->height == 3 && task->runs == 1)
-        grouped_run(task, 3, 1);
-    else if (task->height == 5 && task->runs == 2)
-        grouped_run(task, 5, 2);
-    else
-        grouped_run(task, task->height, task->runs);
+    const int32_t is_three = task->height == 3 && task->runs == 1, is_five = task->height == 5 && task->runs == 2;
+    for (int32_t number = 0; number < 4; number++)
+        if (is_three && task->stride == 1 && task->layers == 1)
+            grouped_channels(task, number, 3, 1, 1, 1);
+        else if (is_three && task->stride == 1)
+            grouped_channels(task, number, 3, 1, 1, 2);
+        else if (is_three)
+            grouped_channels(task, number, 3, 1, 2, 2);
+        else if (is_five && task->stride == 1)
+            grouped_channels(task, number, 5, 2, 1, 2);
+        else if (is_five)
+            grouped_channels(task, number, 5, 2, 2, 2);
+        else
+            grouped_channels(task, number, task->height, task->runs, task->stride, 2);
 }
