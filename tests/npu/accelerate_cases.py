@@ -458,17 +458,18 @@ def float_readers(draw: st.DrawFn, *, place: dict[str, int], precision: Precisio
 
 
 @st.composite
-def float_convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False) -> Case:
-    """fp16 and bf16."""
+def float_convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False, single: bool = False) -> Case:
+    """fp16 and bf16; `single`: the output is one pixel."""
     precision = draw(st.sampled_from([Precision.FP16, Precision.BF16]))
     kernel_height, kernel_width = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     stride_y, stride_x = draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    height, width = draw(st.integers(kernel_height, 8)), draw(st.integers(kernel_width, 30))
-    channels = 8 if picture else draw(st.integers(1, 5)) * 8
+    height = kernel_height if single else draw(st.integers(kernel_height, 8))
+    width = kernel_width if single else draw(st.integers(kernel_width, 30))
     packed = draw(st.integers(1, 4)) if picture else 0
+    channels = draw(st.sampled_from([packed, 8])) if picture else draw(st.integers(1, 5)) * 8
     kernels = draw(st.integers(1, 20)) * 2
     out_channels = channels if depthwise else kernels
-    padding = draw(st.integers(0, 2))
+    padding = 0 if single else draw(st.integers(0, 2))
     line = width * (packed * 2 or ATOM)
     source = cna.Config(
         feature_address=SOURCE, height=height, width=width, channels=channels, packed_channels=packed,
@@ -496,5 +497,5 @@ def float_flights(draw: st.DrawFn) -> Case:
     place = {"height": draw(st.integers(1, 4)), "width": draw(st.integers(1, 40)), "channels": channels}
     dpu = draw(float_dpus(place=place, real=channels - draw(st.integers(0, 3)), precision=precision, flying=True))
     reader = draw(float_readers(place=place, precision=precision))
-    memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision)
+    memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision, is_hard=draw(st.booleans()))
     return Case(Flying(0, 0, memory, dpu=dpu, reader=reader), memory)

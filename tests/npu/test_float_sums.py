@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from openrknn.compute import native
 from openrknn.runtime.operators.softmax import softmax
-from tests.npu.accelerate_cases import SOURCE, WEIGHTS, Case, float_convolutions
+from tests.npu.accelerate_cases import OPERAND, SOURCE, WEIGHTS, Case, float_convolutions, float_flights
 
 pytestmark = pytest.mark.skipif(not native.find(), reason="no native kernels")
 some = settings(
@@ -28,6 +28,27 @@ def test_taps_without_weights_are_left_out(case: Case, seed: int, with_infinite:
         source = case.memory.at(SOURCE, 1, "source").data.view(np.uint16)
         places = noise.choice(source.size, 200)
         source[places] = noise.choice([0x7C00, 0xFC00, 0x7E00, 0x7F80, 0xFF80], places.size)
+    case.check()
+
+
+@some
+@given(float_convolutions(depthwise=False, single=True))
+def test_one_pixel_is_the_same(case: Case) -> None:
+    """A step of a decoder: kernels for one row read weights in another way."""
+    case.check()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@some
+@given(float_flights(), st.integers(0, 2**32 - 1))
+def test_element_wise_programs_of_what_is_not_finite_are_the_same(case: Case, seed: int) -> None:
+    """Infinities, what is no number, the smallest and the largest numbers, through every stage and every table."""
+    noise = np.random.default_rng(seed)
+    for address in (SOURCE, OPERAND):
+        values = case.memory.at(address, 1, "values").data.view(np.uint16)
+        places = noise.choice(values.size, values.size // 2)
+        rare = [0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x7F80, 0xFF80]
+        values[places] = noise.choice(rare, places.size)
     case.check()
 
 
