@@ -53,7 +53,10 @@ def _process(
     """One process; it ends early where a mutant ends it."""
     _, first, count = numbers
     reader, writer = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of threads: those of BLAS and of tokenizers look after forks themselves.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         os.close(reader)
         try:
