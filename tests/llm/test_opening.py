@@ -12,12 +12,14 @@ from openrknn.llm.compile import compile_language
 from openrknn.llm.compiled_assets import VOCABULARY, tokenizer_in, vocabulary_assets
 from openrknn.llm.config import Rope
 from openrknn.llm.errors import TokenizerError
+from openrknn.llm.file import read_language
 from openrknn.llm.generation.errors import ContextFullError, PromptError
 from openrknn.llm.generation.generator import Generator
 from openrknn.llm.generation.model import Details, LanguageModel
 from openrknn.llm.generation.promptcache import load_prompt, save_prompt
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
+from openrknn.llm.measuring import board_costs, measure_speed
 from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
@@ -116,3 +118,11 @@ def test_prompts_on_disk(compiled: Path, tmp_path: Path) -> None:
             load_prompt(again, file)
     with pytest.raises(ContextFullError, match="65 tokens"):
         save_prompt(model, [1] * 65, file)
+
+
+def test_what_a_board_is_expected_to_take(compiled: Path) -> None:
+    costs = board_costs(read_language(compiled))
+    assert list(costs) == [1, 32]
+    assert 0 < (costs[1].time_ms or 0) < (costs[32].time_ms or 0)
+    speed = measure_speed(open_model(compiled, device="software").generator.engine, prompt=4, tokens=2, repeats=1)
+    assert speed.generation_rate > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.llm_quantise import add_quantise_arguments, run_quantise
 from openrknn.cli.common.options import positive
@@ -16,6 +16,9 @@ from openrknn.quantities import size_text
 from openrknn.wholefiles import write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from openrknn.cost import Cost
     from openrknn.llm.generation.model import LanguageModel
 
 NAME = "llm"
@@ -123,15 +126,21 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     write_atomically(Path(arguments.output), made.data)
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(len(made.data))}")
-    for tokens, cost in made.costs.items():
+    rows = _estimates(made.costs, output)
+    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": len(made.data), "estimates": rows})
+    return 0
+
+
+def _estimates(costs: Mapping[int, Cost], output: Output) -> list[dict[str, Any]]:
+    """What a board is expected to take, by tokens at a time."""
+    for tokens, cost in costs.items():
         if cost.time_ms and cost.low_ms and cost.high_ms:
             times = f"{cost.time_ms:.1f} ms estimated ({cost.low_ms:.1f} to {cost.high_ms:.1f})"
             output.line(f"{tokens:4} at a time: {times}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
-                        f"{cost.submits} submit{'s' * (cost.submits > 1)}")  # fmt: skip
-    rows = [{"tokens": tokens, "time_ms": cost.time_ms, "low_ms": cost.low_ms, "high_ms": cost.high_ms,
-             "submits": cost.submits} for tokens, cost in made.costs.items()]  # fmt: skip
-    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": len(made.data), "estimates": rows})
-    return 0
+                        f"{cost.submits} submit{'s' * (cost.submits > 1)}, "
+                        f"{size_text(cost.moved_bytes)} moved")  # fmt: skip
+    return [{"tokens": tokens, "time_ms": cost.time_ms, "low_ms": cost.low_ms, "high_ms": cost.high_ms,
+             "submits": cost.submits, "moved_bytes": cost.moved_bytes} for tokens, cost in costs.items()]  # fmt: skip
 
 
 def _list(output: Output) -> int:
@@ -189,7 +198,8 @@ def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> in
 
 
 def _bench(opened: LanguageModel, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.llm.measuring import measure_speed
+    from openrknn.llm.file import LanguageFile
+    from openrknn.llm.measuring import board_costs, measure_speed
 
     with stages(output) as tell:
         found = measure_speed(opened.generator.engine, prompt=arguments.prompt, tokens=arguments.tokens,
@@ -200,8 +210,14 @@ def _bench(opened: LanguageModel, arguments: argparse.Namespace, output: Output)
         f"generation  {found.generation_rate:8.2f} tokens/s  "
         f"({1000 * found.generation_seconds / found.generated_tokens:.1f} ms a token)"
     )
+    rows: list[dict[str, Any]] = []
+    file = getattr(opened.generator.engine, "file", None)
+    if isinstance(file, LanguageFile):
+        output.line(f"on a board with {file.target}, one core:")
+        rows = _estimates(board_costs(file), output)
     output.value(f"{found.generation_rate:.3f}") if not output.is_human else None
     output.data({
+        "estimates": rows,
         "model": opened.details.name, "notice": opened.details.notice, "prompt_tokens": found.prompt_tokens,
         "prompt_tokens_per_second": found.prompt_rate, "generated_tokens": found.generated_tokens,
         "tokens_per_second": found.generation_rate,

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from openrknn.container.load import load
 from openrknn.llm.engine import Engine
+from openrknn.llm.file import LanguageFile
 from openrknn.llm.generation.errors import ContextFullError, PromptError
 from openrknn.llm.weights import Floats
+from openrknn.runtime.cost import Cost, cost_of
 
-__all__ = ["Perplexity", "Speed", "measure_perplexity", "measure_speed"]
+__all__ = ["Perplexity", "Speed", "board_costs", "measure_perplexity", "measure_speed"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -47,6 +50,14 @@ class Perplexity:
     value: float
     uncertainty: float
     """One standard error."""
+
+
+def board_costs(file: LanguageFile) -> dict[int, Cost]:
+    """What the graphs of a compiled file cost on a board, by tokens; decoded from the tasks in the file."""
+    model = load(file.step)
+    return {
+        entry.tokens: cost_of(model, graph=graph) for entry, graph in zip(file.graphs, model.graphs, strict=True)
+    }  # fmt: skip
 
 
 def measure_speed(
