@@ -193,7 +193,8 @@ def _weights(
     size = context.library.openrknn_packed_bytes(result)
     key = (source.weight_address, whole(source.compression), result.channels, result.picture, result.dpu.channels,
            result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
-           source.depthwise, source.precision, source.weight_precision, corrections.tobytes(), size)
+           source.depthwise, source.precision, source.weight_precision, corrections.tobytes(), size,
+           (result.stride_x, result.dilation_x) if source.depthwise else None)  # the order of a kernel's columns
     if not result.fresh_weights and key in context.packed:
         result.packed = places.keep(context.packed[key])
         return
