@@ -13,7 +13,6 @@ from openrknn.cli.common.outputs import OutputFile
 from openrknn.cli.common.progress import stages
 from openrknn.extras import missing
 from openrknn.quantities import size_text
-from openrknn.wholefiles import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,11 +122,15 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     with stages(output) as tell:
         made = compile_language(source, arguments.target, capacity=arguments.context, assets=assets_of(path),
                                 progress=tell)  # fmt: skip
-    write_atomically(Path(arguments.output), made.data)
+    try:
+        made.save(arguments.output)
+    except OSError as error:
+        raise CommandError(f"{arguments.output} cannot be written: {error.strerror or error}") from None
+    size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
-    output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(len(made.data))}")
+    output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(size)}")
     rows = _estimates(made.costs, output)
-    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": len(made.data), "estimates": rows})
+    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": size, "estimates": rows})
     return 0
 
 
