@@ -77,7 +77,7 @@ class Rounding(IntEnum):
 
 
 def shift_right(
-    values: npt.ArrayLike, shift: npt.ArrayLike, rounding: Rounding = Rounding.EVEN, *, offset: int = 0
+    values: npt.ArrayLike, shift: npt.ArrayLike | int, rounding: Rounding = Rounding.EVEN, *, offset: int = 0
 ) -> Int64s:
     """`values / 2^shift + offset`, rounded to the nearest integer.
 
@@ -91,7 +91,7 @@ def shift_right(
     `shift` may be an array (stages that shift negative values differently), and as wide as its register can say.
     """
     wide = _as_int64(values)
-    if type(shift) is int and 0 < shift <= _WIDEST_SHIFT:
+    if isinstance(shift, int) and 0 < shift <= _WIDEST_SHIFT:
         return _shift_right_by(wide, shift, rounding, offset)
     amount = _as_int64(shift)
     if np.any(amount < 0):
@@ -119,9 +119,9 @@ def _shift_right_by(wide: Int64s, shift: int, rounding: Rounding, offset: int) -
     return rounded
 
 
-def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike) -> Int64s:
+def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike | int) -> Int64s:
     """`values / 2^shift`, rounded down; `shift` as wide as its register can say."""
-    if type(shift) is int and 0 <= shift <= _WIDEST_SHIFT:
+    if isinstance(shift, int) and 0 <= shift <= _WIDEST_SHIFT:
         return _as_int64(values) >> shift
     amount = _as_int64(shift)
     if np.any(amount < 0):

@@ -31,6 +31,7 @@ def test_chatting_with_the_page(tmp_path: Path) -> None:
         page.wait_for_selector(".bubble.assistant >> text=<b>Paris</b>, of course.")
         page.wait_for_selector("#numbers >> text=tokens/s")
         assert "not the NPU" in page.inner_text("#notice")
+        page.wait_for_selector("#send >> text=Send")  # until then the same button stops the answer
         page.fill("#prompt", "slow!")
         page.click("#send")
         language = server.plane.languages.find("tiny")

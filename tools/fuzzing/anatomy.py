@@ -130,7 +130,14 @@ def _watched(numbers: list[Number], relocations: list[int]) -> Iterator[None]:
 
         return read
 
+    def short(table: Table, start: int, count: int, code: str, cost: int) -> Any:
+        first = table.buffer.file_offset + start
+        numbers.extend(Number(first + number * 4, code) for number in range(min(count, _MAX_ELEMENTS)))
+        return unpacked(table, start, count, code, cost)
+
+    unpacked = Table.unpacked
     with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(Table, "unpacked", short))
         for name, letter, size in (("u8", "B", 1), ("i32", "i", 4), ("u32", "I", 4), ("f32", "f", 4), ("pair", "I", 8)):
             patches.enter_context(mock.patch.object(Table, name, scalar(name, letter, size)))
         for name, letter, size in (("i32s", "i", 4), ("f32s", "f", 4), ("structs", "i", 4), ("u8s", "I", 4)):

@@ -44,7 +44,7 @@ _MOST_TEXT = 256 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("action", choices=_ACTIONS, metavar="|".join(_ACTIONS), help="what to do")
+    parser.add_argument("action", choices=_ACTIONS, metavar="ACTION", help=", ".join(_ACTIONS))
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a name; inspect, bench, perplexity: or a GGUF file")
     parser.add_argument("text", nargs="?", metavar="TEXT", help="perplexity, quantise: a text file in UTF-8")
     parser.add_argument("-o", "--output", metavar="FILE", action=OutputFile, help="where to put what is made")
