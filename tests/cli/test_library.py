@@ -40,10 +40,10 @@ def test_install_and_uninstall_say_what_they_did(capsys: Capture, tmp_path: Path
     assert "find_package(rknnrt)" in out
     assert run(capsys, "library", "--install", tmp_path / "prefix", "--quiet").out == ""
     written = json.loads(run(capsys, "library", "--install", tmp_path / "prefix", "--json").out)["written"]
-    assert len(written) == 11
+    assert len(written) == 11  # two of them for language models
     (tmp_path / "prefix/include/rknn_api.h").write_text("theirs")
     out = run(capsys, "library", "--uninstall", tmp_path / "prefix").out
-    assert out.count("removed ") == 8
+    assert out.count("removed ") == len(written) - 1
     assert "rknn_api.h stays: it is not openrknn's" in out
 
 

@@ -22,7 +22,7 @@ CRASH, HANG, SLOW = b"crash", b"hang!", b"slow!"
 
 
 class FragileEngine(FakeEngine):
-    """Prompts can break it. After `SAY:text|` it writes that text and ends."""
+    """Prompts can break it. After `SAY:text|` it writes that text and ends; after `slow!` it goes on and on."""
 
     def forward(self, cache: Cache, tokens: Sequence[int], *, all_logits: bool = False) -> Floats:
         text = bytes(token for token in [*cache.tokens, *tokens] if token < 256)
@@ -37,7 +37,10 @@ class FragileEngine(FakeEngine):
     def logits(self, tokens: Sequence[int]) -> Floats:
         row = super().logits(tokens)
         text = bytes(token for token in tokens if token < 256)
+        text = text[max(text.rfind(b"<u>"), 0) :]  # an earlier message is answered already
         at = text.rfind(b"SAY:")
+        if SLOW in text:
+            row[END] = -20
         if at >= 0 and b"|" in text[at:]:
             said, _, written = text[at + 4 :].partition(b"|")
             written = written.removeprefix(b"</u><a>")
