@@ -58,7 +58,8 @@ class WarmPython:
         self, words: Sequence[str], folder: Path, environment: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Run `-c TEXT ...` or `-m openrknn.cli ...` in `folder`, with these variables and no others."""
-        with tempfile.TemporaryDirectory(prefix="orknn") as place:
+        # After an interrupted wait the program may still write there while the folder is removed.
+        with tempfile.TemporaryDirectory(prefix="orknn", ignore_cleanup_errors=True) as place:
             # Files, not pipes: a program may leave others behind, which keep a pipe open.
             streams = [f"{place}/out", f"{place}/err"]
             request = {
