@@ -1,10 +1,23 @@
 /* Depthwise convolution: 16 channels at a time, in integers and in floating point. */
 #include "convolution.h"
 
+/* From the sums of one atom of some pixels to the output. */
+static void finish_pixels(const convolution *c, int32_t atom, int32_t pixel, int32_t pixels, int32_t *sums)
+{
+    const dpu_task task = {
+        .dpu = &c->step->dpu,
+        .kernels = c->kernels,
+        .channel = atom * ATOM,
+        .pixel = pixel,
+        .pixels = pixels,
+        .sums = sums,
+    };
+    dpu_finish(&task);
+}
+
 static void depthwise_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
-    const openrknn_convolution *step = c->step;
     int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms;
     int32_t from = (int32_t)((int64_t)part * c->segments / c->unit_columns);
     int32_t to = (int32_t)((int64_t)(part + 1) * c->segments / c->unit_columns), row, first, pixels;
@@ -33,15 +46,7 @@ static void depthwise_unit(void *job, int32_t unit)
             for (int32_t i = 0; i < SEGMENT * ATOM; i++)
                 sums[i] = c->addends ? c->addends[atom * ATOM + i % ATOM] : 0;
         }
-        dpu_task finish = {
-            .dpu = &step->dpu,
-            .kernels = c->kernels,
-            .channel = atom * ATOM,
-            .pixel = row * c->out_columns + first,
-            .pixels = pixels,
-            .sums = sums,
-        };
-        dpu_finish(&finish);
+        finish_pixels(c, atom, row * c->out_columns + first, pixels, sums);
     }
 }
 
@@ -127,15 +132,7 @@ static void groups_unit(void *job, int32_t unit)
                 .sums = sums,
             };
             c->kernels->depthwise_groups(&task);
-            const dpu_task finish = {
-                .dpu = &step->dpu,
-                .kernels = c->kernels,
-                .channel = atom * ATOM,
-                .pixel = row * c->out_columns + first,
-                .pixels = pixels,
-                .sums = sums,
-            };
-            dpu_finish(&finish);
+            finish_pixels(c, atom, row * c->out_columns + first, pixels, sums);
         }
     }
 }

@@ -82,6 +82,15 @@ ALWAYS_INLINE int32x4_t single_whole(int16x8_t words)
     return vsubq_s32(vreinterpretq_s32_s16(words), vdupq_n_s32(SINGLE_BITS));
 }
 
+/* The inputs are bytes with addends, or sums. */
+ALWAYS_INLINE void single_inputs(chain_task *task, const openrknn_chain *chain, const int32_t has_bytes, int32x4_t *sum_addends)
+{
+    if (!has_bytes)
+        task->bytes = NULL;
+    for (int32_t i = 0; i < 4; i++)
+        sum_addends[i] = has_bytes ? vld1q_s32(chain->addends + task->channel + 4 * i) : vdupq_n_s32(0);
+}
+
 /* Bytes as M + byte, or as sums with these addends: x must be M then. */
 ALWAYS_INLINE void single_bytes(const int8_t *at, const int32x4_t *addends, int32x4_t *x)
 {
@@ -114,10 +123,7 @@ ALWAYS_INLINE void single_pixels(const chain_task *given, const int32_t flags, c
     const int8x16_t low = vdupq_n_s8((int8_t)chain.byte_low), high = vdupq_n_s8((int8_t)chain.byte_high);
     int32x4_t sum_addends[4];
 
-    if (!has_bytes)
-        task.bytes = NULL;
-    for (int32_t i = 0; i < 4; i++)
-        sum_addends[i] = has_bytes ? vld1q_s32(chain.addends + task.channel + 4 * i) : vdupq_n_s32(0);
+    single_inputs(&task, &chain, has_bytes, sum_addends);
     for (int32_t pixel = 0; pixel < task.pixels; pixel++, task.target += ATOM) {
         int32x4_t x[4], e[4] = {magic[0], magic[0], magic[0], magic[0]};
         int16x8_t words[4];
@@ -168,10 +174,7 @@ ALWAYS_INLINE void single_table(const chain_task *given, const int32_t flags, co
     uint16_t places[SEGMENT * ATOM];
     int32x4_t sum_addends[4];
 
-    if (!has_bytes)
-        task.bytes = NULL;
-    for (int32_t i = 0; i < 4; i++)
-        sum_addends[i] = has_bytes ? vld1q_s32(chain.addends + task.channel + 4 * i) : vdupq_n_s32(0);
+    single_inputs(&task, &chain, has_bytes, sum_addends);
     for (int32_t done = 0; done < task.pixels; done += SEGMENT) {
         const int32_t pixels = at_most(SEGMENT, task.pixels - done);
         for (int32_t pixel = 0; pixel < pixels; pixel++) {
@@ -203,10 +206,7 @@ ALWAYS_INLINE void single_long_table(const chain_task *given, const int32_t flag
     uint32_t places[SEGMENT * ATOM], entries[SEGMENT * ATOM];
     int32x4_t sum_addends[4];
 
-    if (!has_bytes)
-        task.bytes = NULL;
-    for (int32_t i = 0; i < 4; i++)
-        sum_addends[i] = has_bytes ? vld1q_s32(chain.addends + task.channel + 4 * i) : vdupq_n_s32(0);
+    single_inputs(&task, &chain, has_bytes, sum_addends);
     for (int32_t done = 0; done < task.pixels; done += SEGMENT) {
         const int32_t pixels = at_most(SEGMENT, task.pixels - done);
         for (int32_t pixel = 0; pixel < pixels; pixel++) {

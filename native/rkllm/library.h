@@ -41,7 +41,7 @@ void handle_put(struct handle *handle);
 int handle_begin(struct handle *handle); /* 0; -1: a run is under way */
 void handle_runs_here(struct handle *handle);
 void handle_end(struct handle *handle);
-int handle_close(struct handle *handle); /* nobody finds it any more; waits for its run unless that is this thread's */
+int handle_close(struct handle *handle); /* removes it from the table; waits for its run unless this thread runs it */
 int handle_is_running(struct handle *handle);
 int handle_is_closed(struct handle *handle);
 

@@ -58,11 +58,11 @@ EXPORT int rkllm_init(LLMHandle *handle, RKLLMParam *param, RKLLMCallback *callb
     struct exchange exchange;
     struct handle made = {0}, *added = NULL;
     exchange_begin(&exchange, "rkllm_init", OP_LLM_INIT);
-    if (!callback) exchange_fail(&exchange, "callback is NULL: nobody would get the text");
+    if (!callback) exchange_fail(&exchange, "callback is NULL: results have no receiver");
     else read_callback(&exchange, &made, callback);
     if (!exchange.failed && read_param(made.version, param, &made.param) != 0)
         exchange_fail(&exchange, "param is no address of an RKLLMParam");
-    if (!exchange.failed && !made.callback) exchange_fail(&exchange, "result_callback is NULL: nobody would get the text");
+    if (!exchange.failed && !made.callback) exchange_fail(&exchange, "result_callback is NULL: results have no receiver");
     if (!exchange.failed && made.param.max_context_len < 1)
         exchange_fail(&exchange, "max_context_len is %d; it is 1 or more", made.param.max_context_len);
     if (!exchange.failed && made.param.extend_param.n_batch > 1)
