@@ -105,9 +105,9 @@ class SocketChannel:
 def _handler(operation: Operation) -> Handler | None:
     """Who answers; most are there from the beginning."""
     if operation not in HANDLERS:
-        from openrknn.capi.calls import load_all  # here: handlers see channels, not the other way round
+        from openrknn.capi.calls import load_for  # here: handlers see channels, not the other way round
 
-        load_all()
+        load_for(operation)
     return HANDLERS.get(operation)
 
 

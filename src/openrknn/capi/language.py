@@ -17,15 +17,13 @@ from openrknn.capi.call import CallError, Code
 from openrknn.llm.generation.events import Event, Statistics
 from openrknn.llm.generation.generator import Stream
 from openrknn.llm.generation.model import LanguageModel
+from openrknn.llm.generation.promptcache import load_prompt, save_prompt
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
 from openrknn.llm.weights import Floats
 
 PERFORMANCE = struct.Struct("<fifif")
 """RKLLMPerfStat: milliseconds and tokens of the prompt, milliseconds and tokens of what was generated, megabytes."""
-
-_CACHE_MARK = b"openrknn prompt\0"
-_LARGEST_CACHE = 1 << 24
 
 
 class State(IntEnum):
@@ -160,15 +158,12 @@ class LanguageContext:
             self._length = min(first, self._length)
 
     def load_cache(self, path: str) -> None:
-        """Compute a prompt that `save_cache` wrote, so that prompts that begin with it begin behind it."""
+        """Read a prompt that a run with `save_cache` wrote: prompts that begin with it begin behind it."""
         try:
-            with open(path, "rb") as file:
-                data = file.read(_LARGEST_CACHE + 1)
+            with self._lock:
+                load_prompt(self._model, path)
         except OSError as error:
             raise CallError(Code.PARAM_INVALID, f"{path}: {error.strerror}") from None
-        tokens = _cached_tokens(path, data, self._generator.vocabulary.size)
-        with self._lock:
-            self._generator.complete(tokens, Request(max_tokens=1))
 
     def _forget(self, *, keep_system: bool) -> None:
         if not keep_system:
@@ -261,7 +256,7 @@ class LanguageContext:
     def _finish(self, run: _Run) -> None:
         self._length = len(run.tokens)
         if run.wanted.save_cache:
-            _save_tokens(run.wanted.save_cache, run.prompt)
+            save_prompt(self._model, run.prompt, run.wanted.save_cache)
         if run.wanted.keeps_history:
             self._past = list(run.tokens)
             if isinstance(run.wanted.prompt, str):
@@ -302,24 +297,6 @@ def _rows_told(rows: Floats, mode: Mode) -> list[Told]:
     found = np.ascontiguousarray(rows, np.float32)
     finish = Told(State.FINISH, payload=_performance(Statistics(prompt_tokens=len(found))))
     return [Told(State.NORMAL, rows=found, mode=mode), finish]
-
-
-def _save_tokens(path: str, tokens: Sequence[int]) -> None:
-    try:
-        with open(path, "wb") as file:
-            file.write(_CACHE_MARK + np.asarray(tokens, "<i4").tobytes())
-    except OSError as error:
-        raise CallError(Code.PARAM_INVALID, f"the prompt cache {path} cannot be written: {error.strerror}") from None
-
-
-def _cached_tokens(path: str, data: bytes, vocabulary: int) -> list[int]:
-    numbers = data[len(_CACHE_MARK) :]
-    if not data.startswith(_CACHE_MARK) or not numbers or len(numbers) % 4 or len(data) > _LARGEST_CACHE:
-        raise CallError(Code.PARAM_INVALID, f"{path}: this is no prompt cache of openrknn's librkllmrt.so")
-    tokens = [int(token) for token in np.frombuffer(numbers, "<i4")]
-    if not all(0 <= token < vocabulary for token in tokens):
-        raise CallError(Code.PARAM_INVALID, f"{path}: this is the prompt cache of another model")
-    return tokens
 
 
 def _performance(found: Statistics) -> bytes:

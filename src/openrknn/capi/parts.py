@@ -13,6 +13,7 @@ import openrknn
 from openrknn.capi.structs import NEWEST
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import build, host_machine, package_folders, source_folder
+from openrknn.fakekernel.protocol import LLM_NAME
 from openrknn.vendor.library.find import NAMES
 
 __all__ = [
@@ -21,9 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 HEADERS = ("rknn_api.h", "rknn_matmul_api.h", "rknn_custom_op.h")
-LLM_NAME = "librkllmrt.so"
-"""The library for language models, and its header."""
 LLM_HEADER = "rkllm.h"
+"""Of the library for language models, `LLM_NAME`."""
 MACHINES = ("x86_64", "aarch64", "armhf")
 API_VERSION = str(NEWEST)
 """The newest version of the C API that the library has; `OPENRKNN_ABI` chooses an older one."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import EMULATE, LIBRARIES, host_machine, library_for
-from openrknn.fakekernel.protocol import ENVIRONMENT, OLD_ENVIRONMENT, OPEN_ENVIRONMENT, OPEN_NAMES
+from openrknn.fakekernel.protocol import ENVIRONMENT, LLM_NAME, OLD_ENVIRONMENT, OPEN_ENVIRONMENT, OPEN_NAMES
 
 __all__ = ["Command", "emulated_folder", "find_vendor_library", "machine_of", "prepare", "program_of"]
 
@@ -60,7 +60,7 @@ def prepare(
     ours = [str(library_for(machine, name)) for name in libraries]
     if instead is not None:
         # Preloaded, because an old-style run path (DT_RPATH) of a program comes before LD_LIBRARY_PATH.
-        ours += [str(instead / name) for name in (OPEN_NAMES[0], OPEN_NAMES[2]) if (instead / name).exists()]
+        ours += [str(instead / name) for name in (OPEN_NAMES[0], LLM_NAME) if (instead / name).exists()]
         device = {**device, OPEN_ENVIRONMENT: str(instead)}
     extra = {**device, "LD_PRELOAD": _joined(*ours, *(path for path in inherited.split(":") if path not in ours))}
     if (folder / "lib").is_dir():

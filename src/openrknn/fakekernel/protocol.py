@@ -17,7 +17,7 @@ from enum import IntEnum
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
-    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "MAX_PAYLOAD", "NARROW", "NO_KIND",
+    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "LLM_NAME", "MAX_PAYLOAD", "NARROW", "NO_KIND",
     "OLD_ENVIRONMENT", "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "Op",
 ]  # fmt: skip
 
@@ -29,7 +29,9 @@ SPY_ENVIRONMENT = "OPENRKNN_SPY"
 """Names the folder of the recorder to the spy library."""
 OPEN_ENVIRONMENT = "OPENRKNN_OPEN"
 """Names a folder with a library under each of `OPEN_NAMES`: dlopen takes it, whatever path a program has for it."""
-OPEN_NAMES = ("librknnrt.so", "librknnmrt.so", "librkllmrt.so")
+LLM_NAME = "librkllmrt.so"
+"""The library for language models; the other names are two of one library."""
+OPEN_NAMES = ("librknnrt.so", "librknnmrt.so", LLM_NAME)
 _REQUEST = Struct(
     "request_header",
     (
