@@ -3,9 +3,8 @@
     python benchmarks/peak.py [--net "ResNet18 224"] [--kernels dotprod] [--rounds 20] [--steps] [--json]
 
 The peak is measured in the same run: the instruction that the kernels multiply with, on registers alone (peak_loop.c,
-which `cc` builds). Times are those of the thread, one thread, the best of all rounds. A step is told by what it is:
-dense convolutions by the size of their kernel, depthwise ones, pictures (dense, with up to 4 channels), and the rest,
-which multiplies nothing.
+which `cc` builds). Times are CPU time of one thread, the best of all rounds. Steps are grouped by type: dense
+convolutions by kernel size, depthwise convolutions, pictures (dense, up to 4 channels), and steps without products.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,17 @@ def paired(rows: Floats, heads: int) -> Floats:
 
 
 def write_gguf(
-    path: Path, weights: dict[str, Floats], *, kind: str = "F32", changes: dict[str, Any] | None = None
+    path: Path,
+    weights: dict[str, Floats],
+    *,
+    kind: str = "F32",
+    changes: dict[str, Any] | None = None,
+    extend: Callable[[Any], None] = lambda writer: None,
 ) -> Path:
-    """A Llama; `kind` is the format of its matrices, `changes` are keys of metadata (None: leave out)."""
+    """A Llama; `kind` is the format of its matrices, `changes` are keys of metadata (None: leave out).
+
+    `extend` is given the `GGUFWriter`, for what the file has besides.
+    """
     import gguf
 
     writer = gguf.GGUFWriter(str(path), "llama")
@@ -59,6 +67,7 @@ def write_gguf(
             writer.add_array(f"llama.{key}", value)
         elif value is not None:
             writer.add_uint32(f"llama.{key}", value)
+    extend(writer)
     for name, value in weights.items():
         stored = {"embedding": "token_embd", "final_norm": "output_norm", "head": "output"}.get(name, name)
         if name.startswith("layers."):

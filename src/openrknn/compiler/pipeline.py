@@ -251,7 +251,7 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
 
 
 def build_graph(graph: Graph, options: CompileOptions, packed: dict[str, Any] | None = None) -> _Built:
-    """A normalised graph of fp16, which nobody imported: a model of it alone. `packed`: as in `lower`."""
+    """Compile a normalised fp16 graph that was built here, not imported. `packed`: as in `lower`."""
     preprocess = Preprocess.of(graph, None, None, options.order)
     back = _Back(options, target_of(options.chip).fp16, preprocess, 1, packed)
     return back.build(graph, {}, options.cores, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openrknn.errors import FormatError, RknnError, UnsupportedError
+from openrknn.runtime.errors import CacheFullError
 
 __all__ = [
     "CacheFullError", "MissingPackageError", "MissingTensorError", "NotWeightsError", "TemplateError", "TokenizerError",
@@ -28,10 +29,6 @@ class TokenizerError(FormatError):
 
 class TemplateError(RknnError):
     """A chat template is wrong, refuses these messages, or exceeds what a template may compute."""
-
-
-class CacheFullError(RknnError):
-    """More tokens than the cache of a sequence can hold."""
 
 
 class MissingPackageError(UnsupportedError):

@@ -74,7 +74,7 @@ class FileSource:
 
 @dataclass
 class Gatherer:
-    """Takes tensors out of a file's table by name, checks their shapes, and knows at the end what nobody took."""
+    """Takes tensors from a file's table by name, checks their shapes, and lists those that were not used."""
 
     tensors: Mapping[str, StoredTensor]
     pieces: dict[str, Piece] = field(default_factory=dict)

@@ -120,7 +120,7 @@ class _Tokens:
         self.eos_token_id = ends[0] if ends else vocabulary.size - 1
         self.bos_token_id = None
         self.tokens = [vocabulary.piece(token) for token in range(vocabulary.size)]
-        # Without text of their own, special tokens are told apart by their number only.
+        # Special tokens have no text, so only their ids distinguish them.
         self.special_token_ids = [token for token, piece in enumerate(self.tokens) if not piece]
         self.tokens = [piece or f"<|{token}|>".encode() for token, piece in enumerate(self.tokens)]
 
