@@ -378,6 +378,7 @@ else:
     raise AssertionError("taken")
 (engine,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
 os.kill(engine, 9)
+os.waitid(os.P_PID, engine, os.WEXITED | os.WNOWAIT)
 try:
     first.run(None, feed)
 except Exception as error:

@@ -178,6 +178,8 @@ def test_a_process_that_dies_is_an_error_and_is_replaced() -> None:
     with PartedSession(parted_bundle(), "software") as session:
         wanted = session.run(feed())
         os.kill(pid_of(session), signal.SIGSEGV)
+        # A thread of it may still answer until the signal has ended all of them.
+        os.waitid(os.P_PID, pid_of(session), os.WEXITED | os.WNOWAIT)
         with pytest.raises(ExecutionError, match="ended"):
             session.run(feed())
         assert np.array_equal(session.run(feed())["scores"], wanted["scores"])
