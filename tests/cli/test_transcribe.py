@@ -29,7 +29,7 @@ class Listener:
     rate = RATE
     longest = 15.0
 
-    def hear(self, samples: npt.NDArray[np.float32], beam: int = 1) -> Heard:
+    def hear(self, samples: npt.NDArray[np.float32], options: object = None) -> Heard:
         return Heard(f"{len(samples) / RATE:.1f} seconds", (5,), 0.5)
 
     def close(self) -> None:

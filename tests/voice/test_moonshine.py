@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from openrknn.voice import Audio, Transcriber, VoiceSet, VoiceSetError, open_set
+from openrknn.voice.listener import ListenOptions
 from openrknn.voice.make.fetch import family_of, get
 from openrknn.voice.make.moonshine import make
 from openrknn.voice.moonshine import Moonshine, stem_frames
@@ -91,7 +92,7 @@ def test_greedy_text_is_the_float_models_where_it_is_sure(model: Moonshine, sour
 
 def test_a_beam_is_at_least_as_likely_as_greedy(model: Moonshine, source: Path) -> None:
     samples = sound(0.4, seed=9)
-    greedy, beam = model.hear(samples), model.hear(samples, beam=3)
+    greedy, beam = model.hear(samples), model.hear(samples, ListenOptions(beam=3))
     assert beam.confidence >= greedy.confidence - 0.02
 
 

@@ -28,7 +28,7 @@ class Counting:
     def __init__(self) -> None:
         self.calls: list[int] = []
 
-    def hear(self, samples: Array, beam: int = 1) -> Heard:
+    def hear(self, samples: Array, options: object = None) -> Heard:
         self.calls.append(len(samples))
         return Heard(f"{len(samples) / RATE:.1f}", (5,), 0.5)
 

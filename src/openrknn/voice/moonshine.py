@@ -20,9 +20,9 @@ from openrknn.runtime.decoder import Decoder
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.decoding import most_tokens, search
 from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.listener import Heard, ListenOptions
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net, shape_sets
-from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
 
 Array = npt.NDArray[np.float32]
@@ -144,12 +144,12 @@ class Moonshine(Closing):
         self._encoder.set_shapes({"frames": filled.shape, "mask": mask.shape})
         return self._encoder.run({"frames": filled, "mask": mask}), states(count)
 
-    def hear(self, samples: Samples, beam: int = 1) -> Heard:
+    def hear(self, samples: Samples, options: ListenOptions = ListenOptions()) -> Heard:  # noqa: B008 - frozen
         """The text of one piece of sound."""
         cross, count = self.encode(samples)
         most = min(most_tokens(len(samples) / self.rate), self._most - 1)
         self._decoder.hear(cross, count, most + 1)
-        found = search(self._decoder, most, beam)
+        found = search(self._decoder, most, options.beam)
         return Heard(self._tokenizer.text(found.tokens), found.tokens, found.confidence)
 
     def logits(self, samples: Samples, tokens: Sequence[int]) -> Array:

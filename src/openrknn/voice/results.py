@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,21 @@ class Detection:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """A word with its time, in seconds; the text has the space that is before it."""
+
+    start: float
+    end: float
+    text: str
+    probability: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json` and the server."""
+        times = {"start": round(self.start, 3), "end": round(self.end, 3)}
+        return {"word": self.text, **times, "probability": round(self.probability, 4)}
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """What was said in a piece of time. A partial one (not `final`) is replaced by the next with the same index."""
 
@@ -34,11 +50,24 @@ class Segment:
     text: str
     final: bool = True
     confidence: float = 0.0
+    """The geometric mean of the tokens' probabilities."""
     tokens: tuple[int, ...] = ()
+    words: tuple[Word, ...] = ()
+    language: str = ""
+    avg_logprob: float | None = None
+    no_speech_prob: float | None = None
+    """None where the model has no such number."""
+    temperature: float = 0.0
+    """At which its tokens were chosen; 0: the likeliest ones."""
+
+    @property
+    def compression_ratio(self) -> float:
+        """How much shorter zlib makes the text: from 2.4 on it probably repeats itself."""
+        return compression_ratio(self.text)
 
     def as_json(self) -> dict[str, Any]:
         """For `--json` and the server."""
-        return {
+        row: dict[str, Any] = {
             "index": self.index,
             "start": round(self.start, 3),
             "end": round(self.end, 3),
@@ -46,6 +75,22 @@ class Segment:
             "final": self.final,
             "confidence": round(self.confidence, 4),
         }
+        if self.final:
+            row["compression_ratio"] = round(self.compression_ratio, 4)
+            row["temperature"] = self.temperature
+            for name in ("avg_logprob", "no_speech_prob"):
+                if (value := getattr(self, name)) is not None:
+                    row[name] = round(value, 4)
+            row["tokens"] = list(self.tokens)
+        if self.words:
+            row["words"] = [word.as_json() for word in self.words]
+        return row
+
+
+def compression_ratio(text: str) -> float:
+    """Bytes of a text by bytes that zlib makes of it, as Whisper's authors count it."""
+    body = text.encode()
+    return len(body) / len(zlib.compress(body)) if body else 0.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +101,9 @@ class Transcript:
     seconds: float
     language: str = "en"
     timing: dict[str, float] = field(default_factory=dict)
+    task: str = "transcribe"
+    warnings: tuple[str, ...] = ()
+    """What somebody should know who reads it, such as a language that the model does not know."""
 
     @property
     def text(self) -> str:
@@ -85,6 +133,8 @@ class Transcript:
             "seconds": round(self.seconds, 3),
             "segments": [part.as_json() for part in self.segments],
             "timing": self.timing,
+            "task": self.task,
+            "warnings": list(self.warnings),
         }
 
 

@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
-from openrknn.voice.results import Segment
-from openrknn.voice.segments import Activity, Rules, Segmenter, Spoken
+from openrknn.voice.listener import AUTO, Heard, Listener, Piece, StreamParts
+from openrknn.voice.results import Segment, Word
+from openrknn.voice.segments import Segmenter, Spoken
 from openrknn.voice.spans import FRAME
+
+__all__ = ["Heard", "Listener", "TranscriptStream", "segment_of"]
 
 _SHORTEST = 0.2
 """Seconds of voice before the first partial result: less than that is a guess."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What a model makes of a piece of sound."""
-
-    text: str
-    tokens: tuple[int, ...] = ()
-    confidence: float = 0.0
-
-
-class Listener(Protocol):
-    """A speech model: what a family has to offer."""
-
-    rate: int
-    longest: float
-    """Seconds that it takes at once."""
-
-    def hear(self, samples: Samples, beam: int = 1) -> Heard:
-        """Sound of at most `longest` seconds to text."""
-
-    def close(self) -> None:
-        """Give everything back."""
 
 
 class TranscriptStream:
@@ -50,24 +30,18 @@ class TranscriptStream:
     come as often as they can. `activity` None: no segments are looked for, the sound is cut by the clock.
     """
 
-    def __init__(
-        self,
-        hear: Callable[[Samples], Heard],
-        activity: Activity | None,
-        rules: Rules,
-        *,
-        partial: float = 0.25,
-        rate: int = 16_000,
-        on_close: Callable[[], None] | None = None,
-    ) -> None:
-        self._hear, self._activity, self._partial, self._rate = hear, activity, partial, rate
+    def __init__(self, parts: StreamParts, *, rate: int = 16_000) -> None:
+        rules = parts.rules
+        self._hear, self._activity, self._partial, self._rate = parts.hear, parts.activity, parts.partial, rate
+        self._options, self.warnings = parts.options, parts.warnings
+        self.language = "" if parts.options.language == AUTO else parts.options.language
         self._segmenter = Segmenter(rules)
         self._longest = int(rules.longest * rate)
         self._room: Samples = np.zeros(rate, np.float32)
         """Holds the samples from `_first` to `_frames`; grows with the segment that is spoken, and shrinks again."""
         self._first = self._frames = self._index = 0
         self._next = 0
-        self._on_close = on_close
+        self._on_close = parts.on_close
         self._is_over = False
         self.on_chance: Callable[[float, float], None] | None = None
         """Told the time and the probability of speech of every frame."""
@@ -99,13 +73,13 @@ class TranscriptStream:
         self._is_over = True
         try:
             if self._activity is None:
-                return [self._final(self._first, self._frames)] if self._frames > self._first else []
+                return self._final(self._first, self._frames) if self._frames > self._first else []
             # The last frame is completed with silence.
             found: list[Segment] = []
             if rest := self._frames % FRAME:
                 for probability in self._activity.feed(np.zeros(FRAME - rest, np.float32)):
-                    found += [self._spoken(part) for part in self._segmenter.feed(probability)]
-            return found + [self._spoken(part) for part in self._segmenter.finish(self._frames)]
+                    found += self._told(self._segmenter.feed(probability))
+            return found + self._told(self._segmenter.finish(self._frames))
         finally:
             self._room, self._first = np.zeros(0, np.float32), self._frames
             if self._on_close is not None:
@@ -126,14 +100,14 @@ class TranscriptStream:
         found: list[Segment] = []
         if self._activity is None:
             while self._frames - self._first >= self._longest:
-                found.append(self._final(self._first, self._first + self._longest))
+                found += self._final(self._first, self._first + self._longest)
                 self._forget(self._first + self._longest)
             begun = self._first
         else:
             for probability in self._activity.feed(block):
                 if self.on_chance is not None:
                     self.on_chance(self._segmenter.frame * FRAME / self._rate, probability)
-                found += [self._spoken(part) for part in self._segmenter.feed(probability)]
+                found += self._told(self._segmenter.feed(probability))
             self._forget(self._segmenter.wanted)
             now = self._segmenter.spoken
             if now is None:
@@ -144,7 +118,7 @@ class TranscriptStream:
                 self._next = now.voiced + int(min(self._partial, _SHORTEST) * self._rate)
         if self._partial > 0 and self._frames >= max(self._next, begun + int(_SHORTEST * self._rate)):
             started = time.perf_counter()
-            found.append(self._segment(begun, self._frames, is_final=False))
+            found += self._segments(begun, self._frames, is_final=False)
             spent = time.perf_counter() - started
             self._next = self._frames + int(max(self._partial, 1.5 * spent) * self._rate)
         return found
@@ -170,23 +144,43 @@ class TranscriptStream:
                 self._room = np.zeros(max(2 * len(rest), self._rate), np.float32)
             self._room[: len(rest)] = rest
 
-    def _spoken(self, part: Spoken) -> Segment:
+    def _told(self, parts: Iterable[Spoken]) -> list[Segment]:
+        return [segment for part in parts for segment in self._spoken(part)]
+
+    def _spoken(self, part: Spoken) -> list[Segment]:
         self._next = 0
         if part.is_speech:
             return self._final(part.start, part.end)
         # A click: a partial result may have been given, which this one takes back.
         self._index += 1
-        return Segment(self._index - 1, part.start / self._rate, part.end / self._rate, "")
+        return [Segment(self._index - 1, part.start / self._rate, part.end / self._rate, "")]
 
-    def _final(self, start: int, end: int) -> Segment:
-        made = self._segment(start, end, is_final=True)
-        self._index += 1
+    def _final(self, start: int, end: int) -> list[Segment]:
+        made = self._segments(start, end, is_final=True)
+        self._index += len(made)
         return made
 
-    def _segment(self, start: int, end: int, *, is_final: bool) -> Segment:
+    def _segments(self, start: int, end: int, *, is_final: bool) -> list[Segment]:
+        """One or more of a final text (a model may tell its parts), one of a partial one."""
         started = time.perf_counter()
-        heard = self._hear(self._kept[start - self._first : end - self._first])
+        options = replace(self._options, partial=not is_final)
+        heard = self._hear(self._kept[start - self._first : end - self._first], options)
         self.hearing_seconds += time.perf_counter() - started
-        return Segment(
-            self._index, start / self._rate, end / self._rate, heard.text, is_final, heard.confidence, heard.tokens
-        )
+        if is_final and heard.text and heard.language:
+            self.language = heard.language
+            if self._options.language == AUTO:  # one recording, one language
+                self._options = replace(self._options, language=heard.language)
+        pieces = heard.pieces if is_final else ()
+        if not pieces:
+            pieces = (Piece(0.0, (end - start) / self._rate, heard.text, heard.tokens, heard.words),)
+        at = start / self._rate
+        return [segment_of(heard, one, self._index + number, at, final=is_final) for number, one in enumerate(pieces)]
+
+
+def segment_of(heard: Heard, piece: Piece, index: int, at: float, *, final: bool = True) -> Segment:
+    """A part of what was heard in sound that begins `at` these seconds of the stream."""
+    words = tuple(Word(at + one.start, at + one.end, one.text, one.probability) for one in piece.words)
+    return Segment(
+        index, at + piece.start, at + piece.end, piece.text, final, heard.confidence, piece.tokens, words,
+        heard.language, heard.avg_logprob, heard.no_speech_prob, heard.temperature,
+    )  # fmt: skip

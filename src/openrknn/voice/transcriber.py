@@ -24,13 +24,12 @@ from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples, blocks
 from openrknn.voice.errors import AudioError, VoiceSetError
 from openrknn.voice.input_audio import audio_of
+from openrknn.voice.listener import Heard, Listener, ListenOptions, StreamParts, TextStream, check, open_listener
 from openrknn.voice.results import Segment, Transcript
 from openrknn.voice.segments import Activity, LoudnessActivity, Rules
 from openrknn.voice.sets import VoiceSet, open_set
-from openrknn.voice.stream import Heard, Listener, TranscriptStream
+from openrknn.voice.stream import TranscriptStream
 
-FAMILIES = {"moonshine": "openrknn.voice.moonshine:Moonshine"}
-"""Family of a set -> the class that listens, made with (set, device)."""
 _BLOCK = 16_000
 _FILE_SILENCE = 1.2
 """Seconds without speech that end a segment of a recording."""
@@ -40,8 +39,8 @@ class Transcriber(Closing):
     """A speech model with what is around it: files and rates before, segments and words behind it.
 
     `activity` is a set that tells speech from silence; None looks for no pauses and cuts by the clock. The default is
-    used if it is installed, else loudness decides. `beam` texts are followed side by side. Several threads may use one
-    transcriber; the model hears one piece at a time.
+    used if it is installed, else loudness decides. `options` hold for every recording that brings none of its own;
+    `beam` is one of them. Several threads may use one transcriber; the model hears one piece at a time.
     """
 
     def __init__(
@@ -52,10 +51,10 @@ class Transcriber(Closing):
         activity: str | Path | VoiceSet | None = "silero-vad",
         beam: int = 1,
         rules: Rules | None = None,
+        options: ListenOptions | None = None,
     ) -> None:
-        if not 1 <= beam <= 16:
-            raise VoiceSetError(f"a beam of {beam} texts makes no sense; 1 (greedy) to 16 are allowed")
-        self.beam, self.device = beam, device
+        self.options = options or ListenOptions(beam=beam)
+        self.device = device
         self.language = "en"
         self._lock = threading.Lock()
         self._activity = _activity_set(activity)
@@ -64,7 +63,7 @@ class Transcriber(Closing):
         if isinstance(model, str | Path | VoiceSet):
             voice = open_set(model, "transcriber")
             self.language = voice.language
-            self._listener = _listener(voice, device)
+            self._listener = open_listener(voice, device)
         else:
             self._listener = model
         self.rate = self._listener.rate
@@ -77,17 +76,40 @@ class Transcriber(Closing):
         self._file_rules = self.rules if rules else replace(self.rules, silence=_FILE_SILENCE)
         self._is_open = True
 
-    def __call__(self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None) -> Transcript:
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that the model knows."""
+        return tuple(getattr(self._listener, "languages", None) or (self.language[:2],))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What it can do: "transcribe", and "translate" into English where the model was trained for it."""
+        return tuple(getattr(self._listener, "tasks", ("transcribe",)))
+
+    def __call__(
+        self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None, *,
+        options: ListenOptions | None = None,
+    ) -> Transcript:  # fmt: skip
         """The text of a recording: a file, the bytes of one, `Audio`, or an array with its `rate`."""
         started = time.perf_counter()
-        stream = self.stream(partial=0)
+        stream = self.stream(partial=0, options=options)
         found = [segment for segment in self._through(stream, self._blocks(audio, rate)) if segment.final]
         timing = {"seconds": round(time.perf_counter() - started, 3), "model": round(stream.hearing_seconds, 3)}
-        return Transcript(tuple(_numbered(found)), stream.seconds, self.language, timing)
+        return self.transcript(found, stream, timing, options)
 
-    def stream(self, *, partial: float = 0.25) -> TranscriptStream:
+    def transcript(
+        self, segments: Iterable[Segment], stream: TextStream, timing: dict[str, float],
+        options: ListenOptions | None = None,
+    ) -> Transcript:  # fmt: skip
+        """What a stream told, as a whole."""
+        task = (options or self.options).task
+        told = Transcript(tuple(_numbered(segments)), stream.seconds, stream.language or self.language, timing)
+        return replace(told, task=task if task in self.tasks else self.tasks[0], warnings=stream.warnings)
+
+    def stream(self, *, partial: float = 0.25, options: ListenOptions | None = None) -> TextStream:
         """For sound that is still coming; `partial` seconds of it between partial results, 0 for final ones only."""
         self._check()
+        chosen, warnings = check(self._listener, self.language, options or self.options)
         rules = self.rules if partial else self._file_rules
         activity = self._take_activity() if self._has_activity else None
 
@@ -96,11 +118,13 @@ class Transcriber(Closing):
                 with self._lock:
                     self._idle.append(activity)
 
-        return TranscriptStream(self._hear, activity, rules, partial=partial, rate=self.rate, on_close=give_back)
+        parts = StreamParts(self._hear, activity, rules, chosen, partial, give_back, warnings)
+        own = getattr(self._listener, "stream", None)
+        return (own(parts) if own is not None else None) or TranscriptStream(parts, rate=self.rate)
 
     def warm_up(self) -> None:
         """Let the model itself hear a second of silence: weights are packed before the first person waits for it."""
-        self._hear(np.zeros(self.rate, np.float32))
+        self._hear(np.zeros(self.rate, np.float32), self.options)
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
@@ -119,13 +143,13 @@ class Transcriber(Closing):
         if not self._is_open:
             raise VoiceSetError("this transcriber is closed; make another one")
 
-    def _hear(self, samples: Samples) -> Heard:
+    def _hear(self, samples: Samples, options: ListenOptions) -> Heard:
         with self._lock:
             self._check()
-            return self._listener.hear(samples, self.beam)
+            return self._listener.hear(samples, options)
 
     @staticmethod
-    def _through(stream: TranscriptStream, parts: Iterable[Samples]) -> Iterator[Segment]:
+    def _through(stream: TextStream, parts: Iterable[Samples]) -> Iterator[Segment]:
         for part in parts:
             yield from stream.feed(part)
         yield from stream.finish()
@@ -152,13 +176,10 @@ class Transcriber(Closing):
         return cast(Activity, made)
 
 
-def _numbered(segments: list[Segment]) -> list[Segment]:
+def _numbered(segments: Iterable[Segment]) -> list[Segment]:
     """Clicks are gone, so indices are counted anew."""
-    said = [segment for segment in segments if segment.text]
-    return [
-        Segment(number, one.start, one.end, one.text, True, one.confidence, one.tokens)
-        for number, one in enumerate(said)
-    ]
+    said = [segment for segment in segments if segment.final and segment.text]
+    return [replace(one, index=number) for number, one in enumerate(said)]
 
 
 def _activity_set(activity: str | Path | VoiceSet | None) -> VoiceSet | None:
@@ -170,13 +191,3 @@ def _activity_set(activity: str | Path | VoiceSet | None) -> VoiceSet | None:
         if activity == "silero-vad":  # nobody asked for it, and loudness does for clean recordings
             return None
         raise
-
-
-def _listener(voice: VoiceSet, device: str) -> Listener:
-    place = FAMILIES.get(voice.family)
-    if place is None:
-        raise VoiceSetError(
-            f"{voice.folder}: the family {voice.family!r} is not known; there are {', '.join(FAMILIES)}"
-        )
-    module, _, name = place.partition(":")
-    return cast(Listener, getattr(import_module(module), name)(voice, device))

@@ -16,7 +16,7 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.transcribe.screens import Screen, screen_for
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, Transcript
 from openrknn.voice.audio import Samples, blocks
-from openrknn.voice.stream import TranscriptStream
+from openrknn.voice.listener import TextStream
 
 __all__ = ["run_transcribe"]
 
@@ -69,8 +69,8 @@ class _Ear:
     """A stream, and as much of what it told as is needed later."""
 
     def __init__(self, listen: Transcriber, arguments: argparse.Namespace) -> None:
-        self.stream: TranscriptStream = listen.stream(partial=arguments.partial if arguments.live else 0)
-        self.language = listen.language
+        self.stream: TextStream = listen.stream(partial=arguments.partial if arguments.live else 0)
+        self._listen = listen
         self.rate = listen.rate
         self.segments: list[Segment] = []
         self.chances: list[tuple[float, float]] = []
@@ -104,11 +104,13 @@ class _Ear:
     def transcript(self) -> Transcript:
         timing = {name: round(value, 3) for name, value in self.times.items()}
         timing["model"] = round(self.stream.hearing_seconds, 3)
-        return Transcript(tuple(self.segments), self.stream.seconds, self.language, timing)
+        return self._listen.transcript(self.segments, self.stream, timing)
 
 
 def _tell(ear: _Ear, arguments: argparse.Namespace, output: Output) -> None:
     found = ear.transcript
+    for warning in found.warnings:
+        output.complain(f"warning: {warning}")
     for path, text in ((arguments.srt, found.srt), (arguments.vtt, found.vtt)):
         if path:
             save_atomically(path, text().encode())

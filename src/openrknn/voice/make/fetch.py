@@ -11,6 +11,7 @@ from typing import Any, cast
 from openrknn.chips import chip_named
 from openrknn.packages import fetched
 from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.make.content import told_type
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family
 from openrknn.voice.sets import FILE, VoiceSet, home
 
@@ -83,11 +84,27 @@ def family_of(source: Path) -> str:
     """Which family's models a folder or file holds."""
     if source.is_file() and source.suffix == ".onnx" and Path(f"{source}.json").is_file():
         return "piper"  # whatever it is called: only its voices come with such a file
-    found = [name for name, family in FAMILIES.items() if _fits(source, family)]
+    said = {name: _said(source, family) for name, family in FAMILIES.items()}
+    certain = [name for name, answer in said.items() if answer]
+    found = certain or [name for name, answer in said.items() if answer is None and _fits(source, FAMILIES[name])]
+    if "piper" in found and len(found) > 1:
+        found.remove("piper")  # any .onnx could be a voice; the others say more
     if not found:
         kinds = "; ".join(f"{name} ({', '.join(family.patterns)})" for name, family in FAMILIES.items())
-        raise VoiceSetError(f"{source}: holds no models that are known; looked for {kinds}")
+        raise VoiceSetError(f"{source}: holds no models that are known{told_type(source)}; looked for {kinds}")
+    if len(found) > 1:
+        raise VoiceSetError(
+            f"{source}: holds models of several families ({', '.join(found)}); `--family NAME` says which are meant"
+        )
     return found[0]
+
+
+def _said(source: Path, family: Family) -> bool | None:
+    """What the family says of the content."""
+    if not family.recognise:
+        return None
+    module, _, name = family.recognise.partition(":")
+    return cast("bool | None", getattr(import_module(module), name)(source))
 
 
 def _fits(source: Path, family: Family) -> bool:

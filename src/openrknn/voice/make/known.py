@@ -15,6 +15,9 @@ class Family:
     patterns: tuple[str, ...]
     """A folder that has all of these (or a file that is one of them) holds such models; `|` between two: either."""
     about: str
+    recognise: str = ""
+    """"module:function" (source) -> True: the content is certainly of this family; False: certainly not; None: the
+    names decide. It reads headers and small files only, and never fails on a broken one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ FAMILIES: dict[str, Family] = {
         "openrknn.voice.make.moonshine",
         ("encoder_model.ort|encoder_model.onnx|*moonshine*encoder*.onnx", "*tokenizer*"),
         "speech to text: encoder, decoder and tokenizer of Moonshine",
+        "openrknn.voice.make.content:is_moonshine",
     ),
     "silero": Family("openrknn.voice.make.silero", ("silero_vad_16k_op15.onnx",), "voice activity: Silero's net"),
     "dtln": Family(
