@@ -12,7 +12,7 @@ from openrknn.voice import Audio, AudioError, Segment, Transcriber, VoiceSetErro
 from openrknn.voice.decoding import Found, most_tokens, search
 from openrknn.voice.segments import LoudnessActivity, Rules, Segmenter
 from openrknn.voice.spans import FRAME
-from openrknn.voice.stream import Heard
+from openrknn.voice.stream import Heard, TranscriptStream
 from openrknn.voice.tokens import END
 
 Array = npt.NDArray[np.float32]
@@ -131,6 +131,7 @@ def test_an_hour_needs_no_more_memory_than_a_minute(listen: Transcriber) -> None
             stream.feed(block)
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
+        assert isinstance(stream, TranscriptStream)
         assert len(stream._kept) <= 16 * RATE
         return kept
 

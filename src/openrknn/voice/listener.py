@@ -59,7 +59,7 @@ class ListenOptions:
             raise VoiceSetError(f"a beam of {self.beam} texts makes no sense; 1 (greedy) to 16 are allowed")
         if self.task not in TASKS:
             raise VoiceSetError(f"no task is called {self.task!r:.40}; there are {', '.join(TASKS)}")
-        usable = all(isinstance(one, float | int) and 0 <= one <= 2 for one in self.temperatures)
+        usable = all(0 <= one <= 2 for one in self.temperatures)
         if not self.temperatures or not usable:
             raise VoiceSetError(f"temperatures are numbers from 0 to 2, not {self.temperatures!r:.60}")
         if len(self.prompt) > _MOST_TEXT or len(self.hotwords) > _MOST_TEXT:
@@ -112,7 +112,7 @@ class Listener(Protocol):
     longest: float
     """Seconds that it takes at once."""
 
-    def hear(self, samples: Samples, options: ListenOptions = ...) -> Heard:
+    def hear(self, samples: Samples, options: ListenOptions, /) -> Heard:
         """Sound of at most `longest` seconds to text."""
 
     def close(self) -> None:
