@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ONNX models through ONNX Runtime's face: does each run, where, how close to float, and how fast does it start again?
+"""ONNX models through the ONNX Runtime API: does each run, where, how close to float, and how fast does it start again?
 
     python benchmarks/face_models.py FOLDER-OR-FILES... [--state face.jsonl] [--shapes NAME=1,64] [--markdown OUT.md]
 

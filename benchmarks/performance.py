@@ -44,7 +44,7 @@ COPIED_BYTES = 64 << 20
 PARTS = {0xD03: "Cortex-A53", 0xD05: "Cortex-A55", 0xD08: "Cortex-A72", 0xD0B: "Cortex-A76", 0xD0C: "Neoverse-N1",
          0xD40: "Neoverse-V1", 0xD49: "Neoverse-N2", 0xD4F: "Neoverse-V2"}  # fmt: skip
 """Arm's numbers of its cores, where the system has no name for the processor."""
-TOP = """# Performance and distance from the limit
+TOP = """# Performance
 
 Written by `benchmarks/performance.py`; do not edit. Where the time of one inference goes with one thread, by type of
 layer, over the networks of the benchmarks; *of the peak* is how many of the products that the processor can do on

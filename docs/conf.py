@@ -11,11 +11,12 @@ author = "the openrknn developers"
 copyright = author
 release = _version("openrknn")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "api_reference"]
-myst_enable_extensions = ["deflist", "fieldlist"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design", "api_reference"]
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 nitpicky = True
+smartquotes_action = "qe"  # quotes and ellipses; `--option` keeps its two hyphens
 
 # The API reference (docs/_ext/api_reference.py): entries in the order of the source, types by their short names.
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
@@ -31,3 +32,14 @@ html_theme = "furo"
 html_title = f"openrknn {release}"
 html_static_path = ["_static"]
 html_css_files = ["api.css"]
+html_theme_options = {
+    "source_repository": "https://github.com/openrknn/openrknn/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+# The copy button takes commands without their prompts, and not what they print.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_exclude = ".linenos, .gp, .go"

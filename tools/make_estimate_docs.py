@@ -24,7 +24,7 @@ from openrknn.cost import BOARDS, Board
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, PICTURE = DOCS / "estimate.md", DOCS / "images" / "estimate.svg"
 
-HEAD = """# How long a model takes on a board
+HEAD = """# Latency estimates
 
 Written by `python -m tools.make_estimate_docs`: change that, not this page.
 

@@ -21,6 +21,10 @@ from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, load_command
 from openrknn.cli.main import DESCRIPTION, EXAMPLES, EXIT_CODES, build_parser
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tools.command_parsers import argument_groups, help_of, metavar, placeholders, subparsers
+
 _ROFF = {
     "\\": r"\e", "-": r"\-", "'": r"\(aq", '"': r"\(dq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"
 }  # fmt: skip
@@ -30,7 +34,7 @@ _ROFF = {
 def pages() -> dict[str, str]:
     """File name -> the page."""
     parser = build_parser(NAMES)
-    commands = _subparsers(parser)
+    commands = subparsers(parser)
     made = {"openrknn.1": _main_page(parser)}
     for name in NAMES:
         made[f"openrknn-{name}.1"] = _command_page(name, commands[name])
@@ -47,7 +51,7 @@ def _main_page(parser: argparse.ArgumentParser) -> str:
         lines += [f".SS {_heading(title)}"]
         for name in members:
             lines += [".TP", rf"\fB{_text(f'openrknn-{name}')}\fR(1)", _text(load_command(name).HELP)]
-    lines += [".SH OPTIONS", *_options(parser._actions), *_examples(EXAMPLES), *_exit_status()]
+    lines += [*_arguments(parser), *_examples(EXAMPLES), *_exit_status()]
     lines += [*_environment()]
     return _page(lines)
 
@@ -56,7 +60,7 @@ def _command_page(name: str, parser: argparse.ArgumentParser) -> str:
     command = load_command(name)
     lines = [_title(f"openrknn-{name}"), ".SH NAME", rf"{_text(f'openrknn-{name}')} \- {_text(command.HELP)}"]
     lines += [".SH SYNOPSIS", *_usage(parser)]
-    inner = _subparsers(parser)
+    inner = subparsers(parser)
     for one in inner.values():
         lines += [".br", *_usage(one)]
     description = getattr(command, "DESCRIPTION", "") or f"{command.HELP[:1].upper()}{command.HELP[1:]}."
@@ -100,34 +104,15 @@ def _usage(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _positional(action: argparse.Action) -> str:
-    name = rf"\fI{_text(_metavar(action))}\fR"
-    return {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]", "...": f"{name} ..."}.get(
-        str(action.nargs), name
-    )
-
-
-def _metavar(action: argparse.Action) -> str:
-    if isinstance(action.metavar, tuple):
-        return " ".join(action.metavar)
-    if action.metavar is not None:
-        return action.metavar
-    if action.choices is not None:
-        return "|".join(map(str, action.choices))
-    return action.dest.upper()
+    return placeholders(action, rf"\fI{_text(metavar(action))}\fR")
 
 
 def _value(action: argparse.Action) -> str:
-    if action.nargs == 0:
-        return ""
-    name = rf"\fI{_text(_metavar(action))}\fR"
-    return {"?": f" [{name}]", "*": f" [{name} ...]", "+": f" {name} [...]"}.get(str(action.nargs), f" {name}")
+    return f" {shown}" if (shown := _positional(action)) else ""
 
 
 def _arguments(parser: argparse.ArgumentParser, level: str = ".SH") -> Iterator[str]:
-    for group in parser._action_groups:
-        shown = [action for action in group._group_actions if action.help != argparse.SUPPRESS]
-        if not shown:
-            continue
+    for group, shown in argument_groups(parser):
         title = {"positional arguments": "arguments"}.get(group.title or "", group.title or "options")
         yield f"{level} {_heading(title.upper() if level == '.SH' else title)}"
         if group.description:
@@ -137,20 +122,12 @@ def _arguments(parser: argparse.ArgumentParser, level: str = ".SH") -> Iterator[
 
 def _options(actions: Sequence[argparse.Action]) -> Iterator[str]:
     for action in actions:
-        if action.help == argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction):
-            continue
         yield ".TP"
         if action.option_strings:
             yield ", ".join(rf"\fB{_text(flag)}\fR" for flag in action.option_strings) + _value(action)
         else:
             yield _positional(action)
-        yield _text(_help(action)) or r"\&"
-
-
-def _help(action: argparse.Action) -> str:
-    """The help as argparse prints it: with its `%(default)s` and `%%`."""
-    formatter = argparse.HelpFormatter("openrknn")
-    return " ".join(formatter._expand_help(action).split()) if action.help else ""
+        yield _text(help_of(action)) or r"\&"
 
 
 def _examples(examples: Sequence[str]) -> Iterator[str]:
@@ -198,13 +175,6 @@ def _heading(text: str) -> str:
 
 def _page(lines: list[str]) -> str:
     return "\n".join(line for line in lines if line) + "\n"
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
-    return {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

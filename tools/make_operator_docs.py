@@ -14,7 +14,7 @@ from openrknn.runtime.operators import OPERATORS, SEVERAL
 _WIDTH = 120
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "operators.md"
 
-HEAD = """# Operators of the compiler
+HEAD = """# Supported operators
 
 Written by `tools/make_operator_docs.py` from the tables of compiler and runtime: change those, not this page. It holds
 for `openrknn compile` and `openrknn.compile`; [the guide](compiler.md) says how to use them. [The last

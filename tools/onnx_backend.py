@@ -1,4 +1,4 @@
-"""ONNX's own backend tests through ONNX Runtime's face, beside ONNX Runtime itself; writes docs/onnx-backend.md.
+"""ONNX's own backend tests through the ONNX Runtime API, beside ONNX Runtime itself; writes docs/onnx-backend.md.
 
     tools/onnx_backend.py --results results.jsonl --jobs 2          # goes on where it stopped
     tools/onnx_backend.py --results results.jsonl --write           # the page
@@ -254,7 +254,7 @@ def page(answers: dict[tuple[str, str], dict[str, Any]]) -> str:
     rows, failed = table(answers)
     sums = [sum(row[at] for _, row in rows) for at in range(2 + 3 * len(MODES))]
     lines = [
-        "# ONNX's backend tests",
+        "# ONNX backend tests",
         "",
         "<!-- Made by tools/onnx_backend.py --write; do not edit. -->",
         "",

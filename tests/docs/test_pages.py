@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.code_blocks import ROOT
 
-NEEDED = ("sphinx", "myst_parser", "furo")
+NEEDED = ("sphinx", "myst_parser", "furo", "sphinx_copybutton", "sphinx_design")
 missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's face: `import openrknn.onnxruntime as ort` instead of `import onnxruntime as ort`.
+"""The ONNX Runtime API: `import openrknn.onnxruntime as ort` instead of `import onnxruntime as ort`.
 
     session = ort.InferenceSession("model.onnx", providers=["RknnExecutionProvider", "CPUExecutionProvider"])
     session.run(None, {"x": x})
