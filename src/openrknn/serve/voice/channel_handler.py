@@ -72,6 +72,8 @@ class Engine:
         return {
             "rate": int(getattr(self.shared, "rate", 16000)),
             "language": str(getattr(self.shared, "language", "") or ""),
+            "languages": [str(code) for code in getattr(self.shared, "languages", ())][:1000],
+            "tasks": [str(task) for task in getattr(self.shared, "tasks", ())][:1000],
             "speakers": [str(name) for name in speakers][:1000],
         }
 

@@ -29,6 +29,8 @@ __all__ = ["Conversation", "FoundVoice", "Voice"]
 T = TypeVar("T")
 _CHILD = "openrknn.serve.voice.child"
 _MOST_SPEAKERS = 1000
+_FEW = 12
+"""Languages that are named one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,9 @@ class Voice:
                 lambda: WorkerProcess(name, lambda: None, _CHILD), lambda one: self._load(one, question)
             )
             card = self._supervisor.start()
-        self.rate, self.language, self.speakers = _read_card(card, found)
+        about = _read_card(card, found)
+        self.rate, self.language, self.speakers = about.rate, about.language, about.speakers
+        self.languages, self.tasks = about.languages, about.tasks
 
     def _load(self, worker: WorkerProcess, question: dict[str, Any]) -> dict[str, Any]:
         answer = worker.ask(question, seconds=self._load_seconds)
@@ -122,6 +126,15 @@ class Voice:
     def pids(self) -> Sequence[int]:
         """Its process."""
         return self._supervisor.pids() if self._supervisor is not None else ()
+
+    def understands(self, language: str) -> bool:
+        """Whether it knows a language: "de", "de-CH" and "de_AT" are German."""
+        return _code(language) in {_code(one) for one in self.languages}
+
+    def language_names(self) -> str:
+        """For people."""
+        some = ", ".join(map(repr, self.languages[:_FEW]))
+        return some if len(self.languages) <= _FEW else f"{len(self.languages)} languages"
 
     # -- conversations -------------------------------------------------------------------------------------------
 
@@ -207,14 +220,30 @@ class Voice:
         self._threads.shutdown(wait=True)
 
 
-def _read_card(card: dict[str, Any], found: FoundVoice) -> tuple[int, str, list[str]]:
-    rate, language, speakers = card.get("rate"), card.get("language"), card.get("speakers")
+@dataclass(frozen=True, slots=True)
+class _Card:
+    rate: int
+    language: str
+    languages: list[str]
+    tasks: list[str]
+    speakers: list[str]
+
+
+def _read_card(card: dict[str, Any], found: FoundVoice) -> _Card:
+    """Checked: it comes from a process that reads other people's files."""
+    rate, language = card.get("rate"), card.get("language")
+    lists = [card.get(name) for name in ("languages", "tasks", "speakers")]
     if (
         type(rate) is not int
         or not 1000 <= rate <= 384_000
         or not isinstance(language, str)
-        or not isinstance(speakers, list)
-        or len(speakers) > _MOST_SPEAKERS
+        or not all(isinstance(one, list) and len(one) <= _MOST_SPEAKERS for one in lists)
     ):
         raise UnsupportedError(f"voice {found.name!r} describes itself in a way that cannot be")
-    return rate, (language or found.language)[:40], [str(one)[:200] for one in speakers]
+    usual = (language or found.language)[:40]
+    languages, tasks, speakers = ([str(one)[:200] for one in some or ()] for some in lists)
+    return _Card(rate, usual, languages or [usual], tasks, speakers)
+
+
+def _code(language: str) -> str:
+    return language.lower().replace("_", "-").partition("-")[0]

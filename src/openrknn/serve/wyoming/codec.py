@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from openrknn.serve.errors import BadRequestError
+from openrknn.serve.errors import BadRequestError, ServeError
 
-__all__ = ["Decoder", "Event", "encode"]
+__all__ = ["Decoder", "Event", "Send", "encode", "error_event"]
 
 _MOST_LINE = 64 * 1024
 _MOST_DATA = 1024 * 1024
@@ -25,6 +26,14 @@ class Event:
     type: str
     data: dict[str, Any] = field(default_factory=dict)
     payload: bytes = b""
+
+
+Send = Callable[[Event], Awaitable[None]]
+
+
+def error_event(error: ServeError) -> Event:
+    """What a client hears instead of an answer."""
+    return Event("error", {"text": str(error), "code": error.code})
 
 
 def encode(event: Event) -> bytes:

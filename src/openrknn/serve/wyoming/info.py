@@ -55,6 +55,6 @@ def _model(voice: Voice, **more: Any) -> dict[str, Any]:
         "installed": True,
         "description": f"{voice.name} ({voice.language})",
         "version": None,
-        "languages": [voice.language],
+        "languages": voice.languages,
         **more,
     }

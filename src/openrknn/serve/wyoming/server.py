@@ -15,8 +15,8 @@ from openrknn.serve.errors import ServeError
 from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.timeouts import timeout
-from openrknn.serve.wyoming.codec import Decoder, Event, encode
-from openrknn.serve.wyoming.connection import Connection, Send
+from openrknn.serve.wyoming.codec import Decoder, Event, Send, encode, error_event
+from openrknn.serve.wyoming.connection import Connection
 
 __all__ = ["WyomingServer"]
 
@@ -129,17 +129,7 @@ class WyomingServer:
             try:
                 events = decoder.feed(data)
             except ServeError as error:  # nothing that follows can be understood
-                await send(_error(error))
+                await send(error_event(error))
                 return
             for event in events:
-                try:
-                    await connection.on(event)
-                except ServeError as error:
-                    _LOG.info("Wyoming: %s: %s", event.type, error)
-                    with contextlib.suppress(ServeError):
-                        await connection.close(error)
-                    await send(_error(error))
-
-
-def _error(error: ServeError) -> Event:
-    return Event("error", {"text": str(error), "code": error.code})
+                await connection.on(event)
