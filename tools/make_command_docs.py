@@ -34,7 +34,7 @@ _INDEX = """# Commands
 - An input of the same command is never overwritten, under any name that it has, not even with `--force`
   (`edit --in-place` is the exception, by name).
 - Only regular files are written: no device nodes, FIFOs, sockets or directories. Standard output is `-`, for the
-  options that say so.
+  options that allow it.
 - A file that exists is overwritten with `--force`, or if it is empty. Reports and traces that openrknn wrote are
   replaced without it; they are recognised by their content, not by their name. Models, sounds and subtitles always
   need `--force`.

@@ -79,16 +79,16 @@ error.
 AFTER_CONSTANTS = """ Clocks are the highest ones, but RK3576's: its figures fit the step of 800 MHz (mean error 8 %)
 much better than its highest one of 950 MHz (14 %). The table's rate on RK3588 is a board's word (a per-layer table:
 16 channels of 480 x 480 pixels take as long as 32, at 2 elements a cycle); on the others it is the step (1, 2, 4 or
-8) that fits best. Where it says "none", nobody has published what a board takes for a known network: `time_ms` is
+8) that fits best. Where it says "none", no figure of a board for a known network is published: `time_ms` is
 `None` there, and cycles are in the units of a relative, good for comparing two builds. The model zoo has one column
 for RK3566 and RK3568.
 
 Figures are the vendor's runtime on the vendor's kernel driver, and so is every time on this page
 (`"assumed_driver": "vendor"` in JSON). Who drives the NPU decides what the start of a job costs: ork-driver, an open
 library on the same kernel driver, measured 80 to 100 us from one submit to the next on a Rock 5B (RK3588). For
-RK3588 the time with 90 us is beside the vendor's, as `open_driver_ms`; for other chips nobody has published one.
+RK3588 the time with 90 us is next to the vendor's, as `open_driver_ms`; for other chips none is published.
 The same library measured weights that a product of one row streams at 8.7 GB/s alone and 19.9 GB/s in a chain of six
-tasks. Our 10.3 GB/s are fitted to whole networks, and no constant of ours was changed for it.
+tasks. Our 10.3 GB/s are fitted to whole networks, and none of our constants was changed for it.
 
 ## Predicted beside published
 

@@ -1,6 +1,6 @@
 """An arm64 system for the guest from Debian's packages: Python, NumPy, what openrknn needs, and Mesa's NPU driver.
 
-The packages are only unpacked: no script of theirs runs, so it needs neither root nor an arm64 machine. What those
+The packages are only unpacked: none of their scripts runs, so it needs neither root nor an arm64 machine. What those
 scripts would have done and programs need is done here: the links of Debian's alternatives.
 """
 

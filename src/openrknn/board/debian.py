@@ -1,4 +1,4 @@
-"""Packages of Debian, fetched by apt and unpacked into a folder: nothing is installed, no script of theirs is run.
+"""Packages of Debian, fetched by apt and unpacked into a folder: nothing is installed, none of their scripts is run.
 
 apt works here with a configuration of its own: it sees Debian's unstable suite only, and knows of no installed package,
 so that it names everything that a package needs.

@@ -13,7 +13,7 @@ from openrknn.cli.common.outputs import CDI, OutputFile
 NAME = "cdi"
 HELP = "describe the NPUs for container runtimes (Container Device Interface)"
 DESCRIPTION = """Write a Container Device Interface (CDI) file. Containers can then be given an NPU by name, without
---privileged and without device node numbers, and are told the chip's name, which containers otherwise hide. The file
+--privileged and without device node numbers, and get the chip's name, which containers otherwise hide. The file
 declares the lowest CDI version that covers its content, because old runtimes refuse newer ones."""
 EXAMPLES = (
     "openrknn cdi generate                                       print it",

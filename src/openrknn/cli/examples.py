@@ -14,7 +14,7 @@ from openrknn.quantities import size_text
 from openrknn.wholefiles import write_atomically
 
 NAME = "examples"
-HELP = "lay the files that the guides use into a folder"
+HELP = "copy the files that the guides use into a folder"
 DESCRIPTION = """README and the guides name models, pictures, sounds and programs in a folder `examples`. In a clone of
 the repository it is there. Everywhere else this command makes it, out of the installed package and without a network.
 Files that are there already, and are the same, stay; if one is different, nothing is written."""

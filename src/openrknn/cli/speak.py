@@ -22,7 +22,7 @@ NAME = "speak"
 HELP = "say a text with a Piper voice"
 DESCRIPTION = """Say a text with a voice of Piper: VOICE.onnx with VOICE.onnx.json beside it, compiled on first use, or
 a set of `openrknn voice get`. Text encoder, flow and decoder run on the NPU, durations on the CPU; without an NPU the
-software NPU speaks. Text from standard input is said line by line, as it comes."""
+software NPU speaks. Text from standard input is spoken line by line as it arrives."""
 EXAMPLES = (
     'openrknn speak "Hello, world." -o hello.wav --voice en_US-lessac-medium.onnx',
     "openrknn speak -o - --voice VOICE.onnx < book.txt | aplay -t raw -f S16_LE -r 22050     samples as they are ready",

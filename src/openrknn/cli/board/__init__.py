@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "board"
 HELP = "boot a real kernel with a real NPU driver on the software NPU"
 DESCRIPTION = """Boot a real Linux kernel in QEMU, give it an NPU whose work the software NPU does, load the
-kernel's own driver (mainline's `rocket`, or the vendor's `rknpu` from a file of yours), and run an AArch64 program on
+kernel's own driver (mainline's `rocket`, or the vendor's `rknpu` from your own file), and run an AArch64 program on
 it. The program is a file that needs no libraries, or with --root one of an arm64 system. `setup` makes what this needs,
 once, from Debian's packages: a kernel, the modules, a shell, and QEMU where this system has none that is new enough."""
 EXAMPLES = (

@@ -17,7 +17,7 @@ HELP = "check models in a pipeline: outputs, answers, weights, budgets and lint 
 DESCRIPTION = """Compare models with golden folders: outputs with tolerances, or answers (classes, boxes, areas, text, a
 transcript) to pictures and sounds; weights, scales and operators with those of the model that was recorded, so that a
 single changed bit is found and its operator named; what a run costs with its budget; and the findings of `openrknn
-lint`. --record makes such a folder from a model that is known to be good; golden.toml in it is meant to be read and
+lint`. --record makes such a folder from a model that is known to be good; golden.toml in it is intended to be read and
 changed. No board is needed. MODEL is a .rknn, a .rknnz, the folder of a voice, or a folder with models; DIR is one
 golden folder, or one that holds a golden folder for each model, by its name. Without --golden, MODEL.golden beside the
 model is used. Exit code 0: as it should be; 1: differences were found; 2: something could not be checked (no model, a

@@ -130,7 +130,7 @@ def _look(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
     group.add_argument(
         "--no-check", action="store_true",
-        help="write the file without running it against the float ONNX model; the result says so",
+        help="write the file without running it against the float ONNX model; the result records it",
     )  # fmt: skip
     group.add_argument("--keep", action="store_true", help="write the file even if --verify finds too little accuracy")
     group.add_argument("--library", metavar="PATH", help="the vendor's librknnrt.so for --verify")

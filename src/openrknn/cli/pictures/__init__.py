@@ -71,11 +71,11 @@ COMMANDS = (
         "find objects in pictures, and draw boxes around them",
         """Find objects in pictures with a detector: YOLOv5 to v11, YOLOX, PP-YOLOE, SSD, RetinaFace. The family is
 recognised by the model's outputs; where they are ambiguous, a note says what was assumed, and --family overrides
-it. Without MODEL it takes the detector that `openrknn vision get coco-ssd` has got.""",
+it. Without MODEL it uses the detector that `openrknn vision get coco-ssd` downloaded.""",
         (
             "openrknn vision get coco-ssd                            once: a detector of 80 kinds of objects",
             "openrknn detect street.jpg --save out                   out/street.jpg has the boxes",
-            "openrknn detect yolo.rknn street.jpg --save out         with a model of yours",
+            "openrknn detect yolo.rknn street.jpg --save out         with your own model",
             "openrknn detect yolo.rknn photos/ --json > found.json   every picture in a folder",
             "openrknn detect yolo.rknn video.mp4 --save out --workers 3",
             "openrknn detect yolo.rknn 0 --count 100                 a camera",

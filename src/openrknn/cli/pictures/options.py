@@ -19,7 +19,7 @@ def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool 
         parser.add_argument("sources", metavar="SOURCE", nargs="+", help=sources)
     else:
         parser.add_argument(
-            "model", metavar="MODEL", nargs="?", help="a .rknn model (default: what `openrknn vision get` has got)"
+            "model", metavar="MODEL", nargs="?", help="a .rknn model (default: from `openrknn vision get`)"
         )
         parser.add_argument("sources", metavar="SOURCE", nargs="*", help=sources)
     parser.add_argument(
