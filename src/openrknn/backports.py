@@ -1,4 +1,4 @@
-"""What Python 3.11 brought and Python 3.10 lacks: the rest of the package takes it from here.
+"""Features of Python 3.11 for Python 3.10; the rest of the package imports them from here.
 
 On newer Pythons these are the standard library's own. Ubuntu 22.04, which many boards run, has 3.10. What only the
 server needs, and what would make every import slower, is elsewhere (`openrknn.serve.timeouts`).

@@ -1,4 +1,4 @@
-"""Files in the user's cache that hold what can be made again: checksummed, bounded in size, the oldest go first.
+"""Files in the user's cache: checksummed, bounded in size, the oldest are removed first.
 
     cache = FileCache("programs", most_bytes=1 << 30)
     cache.write(key, {"operations": 7}, {"weights": array})

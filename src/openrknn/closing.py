@@ -1,4 +1,4 @@
-"""What holds something that has to be given back: a context manager whose end is `close`."""
+"""A context manager that releases a resource with `close`."""
 
 from __future__ import annotations
 

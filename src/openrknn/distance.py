@@ -1,4 +1,4 @@
-"""How far numbers are from what they should be: the one place for cosine, signal-to-noise ratio and steps.
+"""Error metrics: the only place for cosine, signal-to-noise ratio and steps.
 
     measure     real numbers against their reference
     in_steps    stored integers against the reference, in steps of the quantisation

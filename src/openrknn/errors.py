@@ -1,4 +1,4 @@
-"""Every error that openrknn raises on purpose.
+"""All errors that openrknn raises deliberately.
 
     RknnError                       the root: `except RknnError` catches all of ours
     ├── FormatError                 a file is not what it should be; has .offset and .section

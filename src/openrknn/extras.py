@@ -1,4 +1,4 @@
-"""Packages that only some parts need: the line that installs what is missing.
+"""Optional packages: the command that installs what is missing.
 
 pip is called through the running interpreter. The pip on the PATH may belong to another environment.
 """

@@ -1,4 +1,4 @@
-"""Folders of the user: what is made once and kept (cache), and what was got and stays (data)."""
+"""The user's cache and data folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded when they are first used, so that importing them costs almost nothing."""
+"""Packages whose names are loaded on first use, so that importing them is cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that users wrote and nobody has: which one they may have meant."""
+"""Suggestions for names that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`.npy` and `.npz` files of other people: what they say of their sizes is checked before anything is allocated.
+"""Untrusted `.npy` and `.npz` files: sizes are checked before anything is allocated.
 
 NumPy believes a header: a file of 100 bytes that announces a terabyte makes it ask for a terabyte, and a damaged
 archive ends in whichever error its decompressor has. Here both are a `FormatError`, and no pickles are read.

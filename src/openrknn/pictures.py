@@ -1,4 +1,4 @@
-"""Picture files as arrays: the one place that decodes them, for whoever looks at pictures, calibrates or serves.
+"""Image files as arrays: the only place that decodes them.
 
 Cameras store a picture the way they were held and record the rotation beside it: every picture is turned upright. Only
 the formats listed here are ever decoded, whatever a file is called, and the memory that decoding takes is worked out

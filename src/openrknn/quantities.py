@@ -1,4 +1,4 @@
-"""Sizes, counts, times and shapes as people read them: one wording for terminals, pages and messages."""
+"""Sizes, counts, times and shapes as text: one format for terminals, pages and messages."""
 
 from __future__ import annotations
 

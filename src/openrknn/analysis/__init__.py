@@ -1,4 +1,4 @@
-"""What can be said about a model: a library that the commands, the server and other people's programs share.
+"""Facts about a model: a library that the commands, the server and other programs share.
 
     from openrknn import analysis
 

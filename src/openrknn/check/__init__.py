@@ -1,4 +1,4 @@
-"""A model beside what is known of a good one: for pipelines that build and ship models.
+"""Compare a model with a recording of a good one, in pipelines that build and ship models.
 
     from openrknn.check import check, record
 

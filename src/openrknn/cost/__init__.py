@@ -1,4 +1,4 @@
-"""How long a model takes on a board: the one estimate of the project.
+"""The latency estimate of a model on a board; the only one in the project.
 
 `work` counts what a task gives each part of the NPU to do, `boards` says how fast those parts are, `time` makes time of
 the two, `model` adds up operators and models. `decoded` finds the sizes of tasks in any file's commands; the compiler

@@ -1,4 +1,4 @@
-"""Why an NPU does not work, or works badly: what was found, why it matters, and the command that fixes it.
+"""Diagnosis of NPU problems: what was found, why it matters, and the command that fixes it.
 
     from openrknn import doctor
     for finding in doctor.examine():

@@ -1,4 +1,4 @@
-"""An emulated kernel: unmodified programs find an NPU where there is none.
+"""An emulated kernel: unmodified programs find an NPU on machines that have none.
 
     preload (C)    in the program: forwards open, ioctl and mmap of the emulated files to
     server         one thread per connection; finds the open file and lets its driver answer

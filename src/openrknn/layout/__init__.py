@@ -1,4 +1,4 @@
-"""How tensors lie in the NPU's memory, and the way there and back (pack and unpack).
+"""Memory layouts of the NPU's tensors, with pack and unpack.
 
 layout.features     feature maps NC1HWC2 with any pitches; rows of packed pixels
 layout.arrange      NC1HWC2 to NCHW and back, native and into arrays of yours

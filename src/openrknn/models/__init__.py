@@ -1,4 +1,4 @@
-"""Public models made ready for an NPU: fetched from the package that carries them, compiled, kept at home.
+"""Public models prepared for an NPU: downloaded from the package that carries them, compiled, stored locally.
 
 tfjs       reads graphs and weights of TensorFlow.js
 ssd        SSDLite of TensorFlow's detection API, as ONNX with the heads that the decoder takes

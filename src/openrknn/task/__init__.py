@@ -1,4 +1,4 @@
-"""One task of the NPU in natural units: what every block does, whatever registers say so.
+"""One task of the NPU in natural units: what every block does, independent of the registers.
 
     place      addresses: numbers, or places in tensors that the loader fills in
     formats    sizes of number formats and atoms

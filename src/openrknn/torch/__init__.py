@@ -1,4 +1,4 @@
-"""PyTorch's face: modules run on NPU and CPU together, and stay callables.
+"""PyTorch integration: modules run on NPU and CPU together and remain callables.
 
     fast = torch.compile(model, backend="openrknn", options={"target": "rk3588"})     # while the program runs
     fixed = openrknn.torch.compile(model, (picture,), target="rk3588")                # ahead; fixed.save(path)

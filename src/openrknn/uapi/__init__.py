@@ -1,4 +1,4 @@
-"""Kernel interfaces as tables: which ioctls there are, how their arguments lie in memory, what is a pointer in them.
+"""Kernel interfaces as tables: ioctls, the layout of their arguments, and which fields are pointers.
 
     layout    Struct: fields, offsets, pack and unpack
     ioctl     Ioctl: number, argument, pointers and file descriptors inside it

@@ -1,4 +1,4 @@
-"""A battery of small tasks that tells how an NPU computes, byte for byte.
+"""A set of small tasks that determines how an NPU computes, byte for byte.
 
     streams     single tasks, written with our own register commands
     cases       what is asked: one open question about the hardware each

@@ -1,4 +1,4 @@
-"""Pictures in, boxes and names out.
+"""Vision pipelines: pictures in, boxes and names out.
 
     from openrknn.vision import Pipeline
 
