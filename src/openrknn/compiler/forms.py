@@ -97,13 +97,22 @@ class Softmax:
     """Over each of so many groups of channels."""
 
     groups: int
-    shares_table: bool = False
-    """The exponential is in the table of `Gate`: a model with both loads one table, once."""
+    shares_table: str = ""
+    """The function of the `Gate` whose table has the exponential too: a model with both loads one table, once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """silu(x) * y, by the table that a Softmax can share."""
+    """silu(x) * y, or with a gelu, by the table that a Softmax can share."""
+
+    function: str = "silu"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The same memory as a map of fewer channels: every `count`-th group of a pixel's channels is a pixel."""
+
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +170,16 @@ class CachedAttention:
     """Numbers of a head."""
     tokens: int
     capacity: int
-    """Rows of the cache."""
+    """Rows of the cache; 0: there is none, the whole text is new, and what hides rows is an input."""
     fresh: int
     offset: int
     """Bytes from the start of the cache to the rows of this layer; heads follow one another."""
+    turned: int = 0
+    """Numbers of a head that are rotated; 0: all of them."""
+    window: int = 0
+    """Tokens that one sees, itself included; 0: all before it."""
+    cap: float = 0.0
+    """Scores are this times tanh of what the product gives, which is masked behind it (`MaskScores`); 0: no cap."""
 
     @property
     def shared(self) -> int:
@@ -186,14 +201,14 @@ class SquareSum:
 
 
 Form = (
-    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Gate | Pool | Product | Repeat
-    | Slice | Softmax | SquareSum | Turn
+    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Fold | Gate | Pool | Product
+    | Repeat | Slice | Softmax | SquareSum | Turn
 )  # fmt: skip
 FORMS = MappingProxyType({
     "Activation": Activation, "Binary": Binary, "BlockTurn": BlockTurn, "CachedScores": CachedAttention,
-    "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv, "Gate": Gate,
-    "InverseEstimate": Estimate, "Pool": Pool, "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate,
-    "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
+    "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv, "Fold": Fold, "Gate": Gate,
+    "InverseEstimate": Estimate, "MaskScores": CachedAttention, "Pool": Pool, "Product": Product, "Repeat": Repeat,
+    "RootEstimate": Estimate, "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
 })  # fmt: skip
 """Operator of the intermediate form -> what a normalised one has."""
 

@@ -35,19 +35,49 @@ _SOFTMAX_END = math.exp(-2 * SOFTMAX_REACH)
 SHARED_REACH = 2 * SOFTMAX_REACH
 
 
-def _shared(x: Array, _: Mapping[str, float]) -> Array:
-    """Two functions in one table: exp(x) below zero, silu(x) - x from zero on."""
-    below = np.exp(np.maximum(np.minimum(x, 0), -SHARED_REACH)) - _SOFTMAX_END
-    above = -np.maximum(x, 0) / (1 + np.exp(np.minimum(np.maximum(x, 0), 80)))
-    result: Array = np.where(x < 0, below, above)
+_GELU = math.sqrt(2 / math.pi)
+
+
+def _gelu_tanh(x: Array, _: Mapping[str, float]) -> Array:
+    """As Gemma has it."""
+    result: Array = x * 0.5 * (1 + np.tanh(_GELU * (x + 0.044715 * x**3)))
     return result
+
+
+def _silu_less(x: Array, _: Mapping[str, float]) -> Array:
+    """silu(x) - x from zero on."""
+    result: Array = -x / (1 + np.exp(np.minimum(x, 80)))
+    return result
+
+
+def _shared(above: Formula) -> Formula:
+    """Two functions in one table: exp(x) below zero, and another one from zero on."""
+
+    def both(x: Array, parameters: Mapping[str, float]) -> Array:
+        below = np.exp(np.maximum(np.minimum(x, 0), -SHARED_REACH)) - _SOFTMAX_END
+        result: Array = np.where(x < 0, below, above(np.maximum(x, 0), parameters))
+        return result
+
+    return both
+
+
+def shared_name(function: str) -> str:
+    """The table that has the exponential and what a gate of that function needs."""
+    return f"{_SHARED}{function}"
+
+
+_SHARED = "shared_"
+_GELU_FORMULA = NPU_FUNCTIONS["gelu"].formula or _gelu_tanh
 
 
 FUNCTIONS: Mapping[str, tuple[Formula, float]] = MappingProxyType(
     {
         **{name: (one.formula, one.reach) for name, one in NPU_FUNCTIONS.items() if one.formula is not None},
         "softmax": (lambda x, _: np.exp(np.maximum(x, -SOFTMAX_REACH) - SOFTMAX_REACH) - _SOFTMAX_END, SOFTMAX_REACH),
-        "shared": (_shared, SHARED_REACH),
+        "gelu_tanh": (_gelu_tanh, 5.0),
+        shared_name("silu"): (_shared(_silu_less), SHARED_REACH),
+        shared_name("gelu"): (_shared(lambda x, a: _GELU_FORMULA(x, a) - x), SHARED_REACH),
+        shared_name("gelu_tanh"): (_shared(lambda x, a: _gelu_tanh(x, a) - x), SHARED_REACH),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
     }
@@ -84,7 +114,7 @@ class Function:
     def _columns(self) -> tuple[Array, Array]:
         steps = np.arange(_ENTRIES) / (_ENTRIES - 1) * self.reach
         lower = steps - self.reach
-        if self.name == "shared":  # it jumps at zero: the lower half ends with what is just below
+        if self.name.startswith(_SHARED):  # it jumps at zero: the lower half ends with what is just below
             lower = np.minimum(lower, -1e-9)
         return self.compute(lower), self.compute(steps)
 

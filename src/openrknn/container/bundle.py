@@ -250,8 +250,8 @@ def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int
         raise NotRknnError(f"{name} is {other}" if other else f"{name} is a zip, but not {what} of openrknn")
     if found.get("version") != version:
         raise UnsupportedError(
-            f"{name} is {what} of version {found.get('version')!r}; this openrknn reads {version}: make it again with "
-            "`openrknn compile`, or update openrknn"
+            f"{name} is {what} of version {found.get('version')!r}; this openrknn reads {version}: compile the model "
+            "again, or update openrknn"
         )
 
 

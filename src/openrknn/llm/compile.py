@@ -26,11 +26,13 @@ from openrknn.container.model import Model
 from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
 from openrknn.llm.file import ASSETS, EMBEDDING, PREFIX, STEP, CacheLayout, LanguageFile, StepEntry, manifest_of
-from openrknn.llm.graph import StepGraph, cache_numbers, check
+from openrknn.llm.graph import StepGraph
 from openrknn.llm.integers import IntegerProducts
+from openrknn.llm.padded import padded
+from openrknn.llm.ports import HEAD_GROUP, cache_numbers, check
 from openrknn.llm.quantise.engine import prefix_bytes
 from openrknn.llm.quantise.model import Quantised
-from openrknn.llm.ranges import measure_squares, powers
+from openrknn.llm.ranges import measure_squares, powers, stream_factor
 from openrknn.llm.weights import WeightSource
 
 Progress = Callable[[str, int, int], None]
@@ -90,20 +92,26 @@ def compile_language(
     chip = target_of(options.chip)
     quantised = source if isinstance(source, Quantised) else None
     source = source.source if isinstance(source, Quantised) else source
-    config, products = source.config, IntegerProducts(quantised)
-    check(config, chip, capacity)
+    products = IntegerProducts(quantised)
+    check(source.config, chip, capacity)
     products.check(source)
+    if quantised is not None and source.config.head_size % HEAD_GROUP:
+        raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
     _check_options(source, capacity, prefill)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *sorted(set(prefill))]
     tell("measure", 0, 1)
-    divisors = powers(measure_squares(source))
+    squares = measure_squares(source)
+    divisors, stream = powers(squares), stream_factor(squares)
+    numbers, source = source.config.head_size, padded(source)
+    config = source.config
     models: list[Model] = []
     costs: dict[int, Cost] = {}
     packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
-        step = StepGraph(source, chip, capacity, tokens, tokens == 1, divisors, products, packed.keys())
+        shape = source, chip, capacity, tokens, tokens == 1
+        step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
         built = build_graph(step.build(), options, packed)
         models.append(built.model)
         costs[tokens] = built.costs[1]
@@ -113,7 +121,7 @@ def compile_language(
     size = sum(map(len, graphs))
     if size + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
         raise OptionError(f"weights of {size:,} bytes and the cache are more than the 4 GB that an NPU addresses")
-    inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source))}
+    inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source, stream))}
     inside |= {ASSETS + name: [one] for name, one in (assets or {}).items()}
     prefix = None if quantised is None else quantised.prefix
     if quantised is not None and prefix is not None:
@@ -134,12 +142,12 @@ def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) 
         raise OptionError(f"capacity={capacity}: the model was trained for {source.config.context} tokens")
 
 
-def _embedding(source: WeightSource) -> Iterator[bytes]:
+def _embedding(source: WeightSource, stream: float) -> Iterator[bytes]:
     """All rows, some thousands at a time."""
     config = source.config
     for first in range(0, config.vocabulary, _ROWS):
         rows = source.rows("embedding", first, min(_ROWS, config.vocabulary - first))
-        yield (rows * np.float32(config.embedding_scale)).astype(np.float16).tobytes()
+        yield (rows * np.float32(config.embedding_scale * stream)).astype(np.float16).tobytes()
 
 
 def _layout(chip: Target, size: int, capacity: int) -> CacheLayout:

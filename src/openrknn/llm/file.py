@@ -22,7 +22,7 @@ from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
 
-FORMAT, _VERSION = "openrknn-language", 1
+FORMAT, _VERSION = "openrknn-language", 2
 STEP, EMBEDDING, PREFIX, ASSETS = "step.rknn", "embedding.bin", "prefix.bin", "assets/"
 _MOST = 1 << 31
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
-from openrknn.llm.graph import cache_numbers, mask_pixels
+from openrknn.llm.ports import Ports
+from openrknn.llm.step_inputs import ATOM, Masks, Rotations
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.errors import ClosedError
@@ -28,8 +30,6 @@ from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
 Half = npt.NDArray[np.float16]
-_ATOM = 8
-_HIDDEN = -30000.0
 _WORTH = 4
 """Tokens from which on a graph of many is faster than one after the other."""
 
@@ -99,15 +99,11 @@ class NpuEngine:
             layout.value_channels,
         )  # fmt: skip
         memory[...] = 0
-        self._masks = {tokens: bound.inputs["mask"][0, :, 0] for tokens, bound in self.graphs.items()}
-        for mask in self._masks.values():
-            mask[...] = _HIDDEN
-        self._shown = dict.fromkeys(self.graphs, 0)
-        """Rows that the mask of each graph shows."""
-        self._frequencies = np.array(config.rope_frequencies(0))
-        self._turn = one.inputs["turn"].reshape(-1)
-        self._turn[:] = 0
-        self._places = turn_places(size, layout.kernels, layout.key_channels)
+        ports = {tokens: Ports(config, capacity, tokens) for tokens in self.graphs}
+        self._masks = {tokens: Masks(ports[tokens], bound.inputs) for tokens, bound in self.graphs.items()}
+        self._rotations = {
+            tokens: Rotations(ports[tokens], bound.inputs, layout) for tokens, bound in self.graphs.items()
+        }
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -180,21 +176,15 @@ class NpuEngine:
     def _step(self, cache: NpuCache, tokens: list[int], size: int) -> Floats | None:
         position, count, bound = len(cache.tokens), len(tokens), self.graphs[size]
         rows = self._embedding[tokens]
-        angles = (position + np.arange(size, dtype=np.float64))[:, None] * self._frequencies
-        scale = self._config.rope.scale if self._config.rope is not None else 1.0
-        cosines, sines = np.cos(angles) * scale, np.sin(angles) * scale
         x = bound.inputs["x"]
         if size == 1:
             x.reshape(-1)[:] = rows[0]
-            self._turn[self._places] = np.concatenate([cosines[0], cosines[0], -sines[0], sines[0]])
         else:
-            filled = x.reshape(-1, size, _ATOM)
-            filled[:, :count] = rows.reshape(count, -1, _ATOM).transpose(1, 0, 2)
+            filled = x.reshape(-1, size, ATOM)
+            filled[:, :count] = rows.reshape(count, -1, ATOM).transpose(1, 0, 2)
             filled[:, count:] = 0
-            angled = np.concatenate([cosines, cosines, sines, sines], axis=1).reshape(size, -1, _ATOM)
-            turn = bound.inputs["turn"]
-            turn.reshape(angled.shape[1], -1, size, _ATOM)[...] = angled.transpose(1, 0, 2)[:, None]
-        self._show(size, position)
+        self._rotations[size].write(position)
+        self._masks[size].show(position)
         bound.run()
         self._store(bound, size, position, count)
         cache._tokens += tokens
@@ -211,22 +201,16 @@ class NpuEngine:
             logits = np.float32(config.logit_softcap) * np.tanh(logits / np.float32(config.logit_softcap))
         return logits
 
-    def _show(self, size: int, length: int) -> None:
-        """Rows before `length` are seen by the graph of so many tokens."""
-        before, self._shown[size] = self._shown[size], length
-        rows = np.arange(min(before, length), max(before, length))
-        self._masks[size][rows // _ATOM, :, rows % _ATOM] = _HIDDEN if length < before else 0
-
     def _store(self, bound: Binding, size: int, position: int, count: int) -> None:
         """New rows of all layers to their places."""
         config = self._config
         heads, layers = config.kv_heads, config.layers
-        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, _ATOM)[:, :, :, :count]
+        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, ATOM)[:, :, :, :count]
         if size == 1:
             keys = fresh[:, 0].reshape(layers, heads, 1, -1)
         else:  # numbers of a head lie `heads` atoms apart
-            keys = fresh[:, 0].reshape(layers, -1, heads, count, _ATOM).transpose(0, 2, 3, 1, 4)
-        values = fresh[:, 1].reshape(layers, heads, -1, count, _ATOM).transpose(0, 1, 3, 2, 4)
+            keys = fresh[:, 0].reshape(layers, -1, heads, count, ATOM).transpose(0, 2, 3, 1, 4)
+        values = fresh[:, 1].reshape(layers, heads, -1, count, ATOM).transpose(0, 1, 3, 2, 4)
         self._write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
 
     def _write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
@@ -321,23 +305,13 @@ class NpuEngine:
         self.close()
 
 
-def turn_places(size: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:
-    """Where cosines (of both halves) and sines (of both halves) lie in the weights of a rotation."""
-    low, high = np.arange(size // 2), np.arange(size // 2) + size // 2
-    made, read = np.concatenate([low, high, low, high]), np.concatenate([low, high, high, low])
-    tile = made // kernels * (size // channels) + read // channels
-    places: npt.NDArray[np.int64] = (tile * kernels + made % kernels) * channels + read % channels
-    return places
-
-
 def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> None:
     """The manifest and the model have to agree: a file is not to be trusted."""
-    config, both = file.config, (file.config.heads + file.config.kv_heads) * file.config.head_size * tokens
-    inputs = {"x": config.width * tokens, "cache": cache_numbers(config, file.capacity)}
-    inputs["mask"] = file.capacity * mask_pixels(config, tokens)
-    inputs |= {"turn": config.head_size**2 if tokens == 1 else 2 * both}
-    outputs = {"fresh": 2 * config.layers * config.kv_heads * config.head_size * tokens}
-    outputs |= {"logits": config.vocabulary} if tokens == 1 else {}
+    logits = any(one.tokens == tokens and one.logits for one in file.graphs)
+    ports = Ports(file.config, file.capacity, tokens)
+    inputs, outputs = (
+        {one: prod(shape) for one, shape in shapes.items()} for shapes in (ports.inputs(), ports.outputs(logits=logits))
+    )
     for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):
         found = {one: (there[one].size, there[one].dtype) for one in there}
         fits = wanted.keys() == found.keys() and all(found[one][1] == np.float16 for one in wanted)

@@ -46,6 +46,12 @@ def measure_squares(source: WeightSource) -> dict[str, float]:
     return model.largest
 
 
+def stream_factor(squares: Mapping[str, float]) -> float:
+    """What the residual stream is multiplied by, a power of two: numbers up to twice those seen are fp16's."""
+    largest = max((value for name, value in squares.items() if not name.endswith("_post_norm")), default=0.0)
+    return 2.0 ** -max(0, math.ceil(math.log2(max(2 * math.sqrt(largest) / _LARGEST, 1e-30))))
+
+
 def powers(squares: Mapping[str, float]) -> dict[str, int]:
     """Norm -> the power of two that sums are divided by."""
     return {

@@ -48,6 +48,9 @@ class MemorySource:
                     put(f"layers.{layer}.{kind}.bias", shape[0], scale=0.5)
             for norm in ("attention_norm", "ffn_norm"):
                 put(f"layers.{layer}.{norm}", config.width, scale=0.3, mean=1.0)
+            if config.post_norms:
+                for norm in ("attention_post_norm", "ffn_post_norm"):
+                    put(f"layers.{layer}.{norm}", config.width, scale=0.3, mean=1.0)
             if config.query_key_norm:
                 for norm in ("q_norm", "k_norm"):
                     put(f"layers.{layer}.{norm}", config.head_size, scale=0.3, mean=1.0)

@@ -11,12 +11,18 @@ import numpy as np
 
 from openrknn.compiler.errors import about
 from openrknn.compiler.formats import Format
-from openrknn.compiler.forms import Activation, Concat, Slice, Softmax
+from openrknn.compiler.forms import Activation, Concat, Gate, Slice, Softmax
 from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
 from openrknn.compiler.lower.bits import lower_estimate
-from openrknn.compiler.lower.cached import lower_block_turn, lower_scores, lower_square_sum, lower_values
+from openrknn.compiler.lower.cached import (
+    lower_block_turn,
+    lower_masks,
+    lower_scores,
+    lower_square_sum,
+    lower_values,
+)
 from openrknn.compiler.lower.context import Lowering, Options
 from openrknn.compiler.lower.convert import lower_convert
 from openrknn.compiler.lower.convolution import lower_convolution
@@ -49,6 +55,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Cpu": lower_cpu,
     "Gate": lower_gate,
     "InverseEstimate": lower_estimate,
+    "MaskScores": lower_masks,
     "Pool": lower_pool,
     "Product": lower_product,
     "Repeat": lower_repeat,
@@ -99,6 +106,8 @@ def _lower_one(low: Lowering, op: Op, copies: Mapping[str, list[str]]) -> None:
     elif op.type == "Slice":
         if op.output in copies:
             _copy_slice(low, op)
+    elif op.type == "Fold":
+        return
     elif op.type != "Reshape" or low.tensor(op.output).parent is None:
         _LOWER[op.type](low, op)
 
@@ -109,9 +118,10 @@ def _choose_tables(low: Lowering) -> None:
     makers = low.graph.producers()
     for op in low.graph.ops:
         if op.type == "Softmax":
-            low.functions[op.output] = shared_table() if op.get(Softmax).shares_table else softmax_table()
+            shared = op.get(Softmax).shares_table
+            low.functions[op.output] = shared_table(shared) if shared else softmax_table()
         elif op.type == "Gate":
-            low.functions[op.output] = shared_table()
+            low.functions[op.output] = shared_table(op.get(Gate).function)
         activation = op.activation
         if activation is None or activation.function not in FUNCTIONS:
             continue

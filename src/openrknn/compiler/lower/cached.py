@@ -10,6 +10,13 @@ writes a new row to its place behind the step. What hides empty rows is added to
 
 One token: the rotation comes as a matrix of d x d weights, its own key is a kernel as it lies, its own value is
 multiplied channel by channel. Several tokens: cosines and sines come as maps, new rows become weights here.
+
+A whole text (C = 0) has no cache, gives no new keys, and its mask is a map for its own rows:
+
+    CachedScores  queries and keys, mask [1, T, 1, (H / G) * T], perhaps a rotation  ->  [1, T, 1, H * T]
+    CachedValues  their softmax, values                                              ->  [1, H * d, 1, T]
+
+    MaskScores    scores whose products are tanh of a capped score, perhaps a mask   ->  cap * scores + masks
 """
 
 from __future__ import annotations
@@ -70,30 +77,53 @@ def lower_block_turn(low: Lowering, op: Op) -> None:
 
 def lower_scores(low: Lowering, op: Op) -> None:
     """Rotation, then a product with the cache and one with the new keys for each head of keys."""
-    form, (projected, cache, mask, rotation) = op.get(CachedAttention), op.inputs
+    form = op.get(CachedAttention)
     scores, atom = low.tensor(op.outputs[0]), low.target.atom_bytes
     step = low.step(op, "exMatMul")
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
-    rotate = _rotated_one if form.tokens == 1 else _rotated
-    queries, keys = rotate(low, op, step, projected, rotation)
-    pixels, rows, hidden = form.shared * form.tokens, form.capacity, low.tensor(mask)
+    projected, cache, mask, rotation = _inputs(op)
+    both = form.heads + form.kv_heads
+    given = low.tensor(projected)
+    pitch = given.pitch if given.cube[0] == form.size else both * form.tokens  # heads are pixels already, or not
+    source = Line(given.at(), pitch, form.size, atom)
+    if rotation is None:
+        queries, keys = source, source.at(form.heads * form.tokens)
+    else:
+        rotate = _rotated_one if form.tokens == 1 else _rotated
+        queries, keys = rotate(low, op, step, source, rotation)
+    pixels, rows = form.shared * form.tokens, form.capacity
     for head in range(form.kv_heads):
         source = queries.at(head * pixels)
+        if not form.capacity:
+            _new_scores(low, op, step, source, keys, head, mask)
+            continue
         past = Line(scores.pixel(0, head * pixels), scores.pitch, rows, atom)
         weights = Place(cache, form.offset + head * form.head_bytes)
         for first, count in line_pixels(low.target, form.size, pixels):
-            addend = Residual(hidden.pixel(0, first), hidden.pitch)
             low.add(step, pointwise_task(
-                low.target, source.at(first), past.at(first), count, weights, addend=addend
+                low.target, source.at(first), past.at(first), count, weights, addend=_hiding(low, form, mask, first)
             ))  # fmt: skip
-        _new_scores(low, op, step, source, keys, head)
+        _new_scores(low, op, step, source, keys, head, None)
 
 
-def _rotated_one(low: Lowering, op: Op, step: Step, projected: str, rotation: str) -> tuple[Line, Line]:
+def _inputs(op: Op) -> tuple[str, str, str, str | None]:
+    """Projections, cache (none of a whole text), mask, rotation."""
+    if op.get(CachedAttention).capacity:
+        projected, cache, mask, rotation = op.inputs
+        return projected, cache, mask, rotation
+    projected, mask, *rest = op.inputs
+    return projected, "", mask, rest[0] if rest else None
+
+
+def _hiding(low: Lowering, form: CachedAttention, mask: str, pixel: int) -> Residual | None:
+    """What is added to scores from a pixel on; capped ones are masked later."""
+    hidden = low.tensor(mask)
+    return None if form.cap else Residual(hidden.pixel(0, pixel), hidden.pitch)
+
+
+def _rotated_one(low: Lowering, op: Op, step: Step, source: Line, rotation: str) -> tuple[Line, Line]:
     """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
     form, atom = op.get(CachedAttention), low.target.atom_bytes
-    both = form.heads + form.kv_heads
-    source = Line(low.tensor(projected).at(), both, form.size, atom)
     made = scratch(low, f"{op.output}_queries", form.size * form.heads * 2)
     queries = Line(Place(made), form.heads, form.size, atom)
     keys = Line(low.tensor(op.outputs[1]).at(), 1, form.size, atom)
@@ -105,39 +135,42 @@ def _rotated_one(low: Lowering, op: Op, step: Step, projected: str, rotation: st
     return queries, keys
 
 
-def _rotated(low: Lowering, op: Op, step: Step, projected: str, rotation: str) -> tuple[Line, Line]:
+def _rotated(low: Lowering, op: Op, step: Step, source: Line, rotation: str) -> tuple[Line, Line]:
     """x * cos + turned(x) * sin, of all heads and tokens."""
     form, atom, target = op.get(CachedAttention), low.target.atom_bytes, low.target
     heads, both = form.heads * form.tokens, (form.heads + form.kv_heads) * form.tokens
-    source = Line(low.tensor(projected).at(), both, form.size, atom)
     size = form.size * both * 2
     turned, queries = (
         Line(Place(scratch(low, f"{op.output}_{name}", size)), both, form.size, atom) for name in ("turned", "queries")
     )
     angles = low.tensor(rotation)
     cosines, sines = (Line(angles.at(first), angles.pitch, form.size, atom) for first in (0, form.size))
-    matrix = _matrix(low, f"{op.name}_turn", turning(form.size))
+    matrix = _matrix(low, f"{op.name}_turn", turning(form.size, form.turned or form.size))
     for first, count in line_pixels(target, form.size, both):
         low.add(step, pointwise_task(target, source.at(first), turned.at(first), count, matrix))
     low.add(step, _two(low, turned, sines, turned, both, EwOperation.MUL))
     low.add(step, _two(low, source, cosines, queries, both, EwOperation.MUL))
-    keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
     low.add(step, _two(low, queries, turned, queries, heads, EwAlgorithm.ADD))
+    if not form.capacity:
+        keys = queries.at(heads)
+        low.add(step, _two(low, keys, turned.at(heads), keys, both - heads, EwAlgorithm.ADD))
+        return queries, keys
+    keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
     low.add(step, _two(low, queries.at(heads), turned.at(heads), keys, both - heads, EwAlgorithm.ADD))
     return queries, keys
 
 
-def turning(size: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """The matrix that makes (-b, a) of halves (a, b)."""
-    half = size // 2
+def turning(size: int, turned: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """The matrix that makes (-b, a, 0) of (a, b, c), where a and b are halves of what is turned."""
+    half = turned // 2
     made = np.zeros((size, size))
     made[np.arange(half), np.arange(half) + half] = -1
     made[np.arange(half) + half, np.arange(half)] = 1
     return made
 
 
-def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, head: int) -> None:
-    """Of the rows that this step adds: each token sees itself and those before it."""
+def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, head: int, mask: str | None) -> None:
+    """Of the rows that this step adds: each token sees itself and those before it, or what a mask says."""
     form, atom, scores = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.outputs[0])
     pixels = form.shared * form.tokens
     place = scores.pixel(form.capacity, head * pixels)
@@ -150,32 +183,65 @@ def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, he
     source = keys.at(head * form.tokens)
     for task in pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, made):
         low.add(step, task)
-    hidden = low.tensor(_causal(low, form))
+    hiding = mask or _causal(low, form)
     target = Line(place, scores.pitch, form.tokens, atom)
     for first, count in line_pixels(low.target, form.size, pixels):
-        addend = Residual(hidden.pixel(0, first), hidden.pitch)
         low.add(step, pointwise_task(
-            low.target, queries.at(first), target.at(first), count, made, addend=addend
+            low.target, queries.at(first), target.at(first), count, made, addend=_hiding(low, form, hiding, first)
         ))  # fmt: skip
 
 
 def _causal(low: Lowering, form: CachedAttention) -> str:
     """[T, shared * T]: what is added to the score of a new row (channel) for a token (pixel)."""
-    name = f"causal_{form.tokens}x{form.shared}"
-    rows, columns = np.arange(form.tokens)[:, None], np.tile(np.arange(form.tokens), form.shared)[None]
-    low.graph.constants.setdefault(name, np.where(rows > columns, _HIDDEN, 0.0).astype(np.float32))
+    window = form.window if form.window < form.tokens else 0
+    name = f"causal_{form.tokens}x{form.shared}_{window}"
+    distance = np.tile(np.arange(form.tokens), form.shared)[None] - np.arange(form.tokens)[:, None]
+    is_hidden = (distance < 0) | (distance >= window if window else distance < 0)
+    low.graph.constants.setdefault(name, np.where(is_hidden, _HIDDEN, 0.0).astype(np.float32))
     return low.feature_constant(name, (form.tokens, 1, form.shared * form.tokens), None)
+
+
+def lower_masks(low: Lowering, op: Op) -> None:
+    """cap * x + mask: of past rows for each head of keys, and of the new ones."""
+    form, (given, *masks) = op.get(CachedAttention), op.inputs
+    source, target, atom = low.tensor(given), low.tensor(op.output), low.target.atom_bytes
+    step = low.step(op, "Add")
+    pixels = form.shared * form.tokens
+
+    def add(row: int, count: int, pixel: int, width: int, mask: str) -> None:
+        hidden = low.tensor(mask)
+        left, right = Line(source.pixel(row, pixel), source.pitch, count, atom), Line(hidden.at(), hidden.pitch, 0, 0)
+        made = Line(target.pixel(row, pixel), target.pitch, count, atom)
+        low.add(step, _two(low, left, right, made, width, EwAlgorithm.ADD, gain=form.cap))
+
+    for head in range(form.kv_heads):
+        if masks:
+            add(0, form.capacity or form.fresh, head * pixels, pixels, masks[0])
+        if form.capacity and form.tokens > 1:
+            add(form.capacity, form.fresh, head * pixels, pixels, _causal(low, form))
+    if form.capacity and form.tokens == 1:
+        add(form.capacity, form.fresh, 0, form.heads, _only(low, form))
+
+
+def _only(low: Lowering, form: CachedAttention) -> str:
+    """[fresh, heads]: of the rows that one token adds, the first is one."""
+    name = f"only_{form.fresh}x{form.heads}"
+    rows = np.where(np.arange(form.fresh)[:, None] > 0, _HIDDEN, np.zeros(form.heads))
+    low.graph.constants.setdefault(name, rows.astype(np.float32))
+    return low.feature_constant(name, (form.fresh, 1, form.heads), None)
 
 
 def lower_values(low: Lowering, op: Op) -> None:
     """A product with the values of the cache for each head of them, on top of what new rows give."""
-    form, (shares, cache, values) = op.get(CachedAttention), op.inputs
+    form, (shares, *caches, values) = op.get(CachedAttention), op.inputs
     weights, target, atom = low.tensor(shares), low.tensor(op.output), low.target.atom_bytes
     step = low.step(op, "exMatMul")
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
     pixels, every = form.shared * form.tokens, form.heads * form.tokens
-    made = scratch(low, f"{op.output}_new", form.size * every * 2)
-    new, result = (Line(place, every, form.size, atom) for place in (Place(made), target.at()))
+    result = Line(target.at(), every, form.size, atom)
+    new = result
+    if form.capacity:
+        new = Line(Place(scratch(low, f"{op.output}_new", form.size * every * 2)), every, form.size, atom)
     news = _new_values(low, op, step, low.tensor(values).at(), low.tensor(values).pitch, new)
     for head in range(form.kv_heads):
         first_pixel = head * pixels
@@ -184,8 +250,10 @@ def lower_values(low: Lowering, op: Op) -> None:
             for first, count in line_pixels(low.target, form.tokens, pixels):
                 line = new.at(first_pixel + first)
                 low.add(step, pointwise_task(low.target, fresh.at(first), line, count, news[head]))
+        if not form.capacity:
+            continue
         past = Line(weights.pixel(0, first_pixel), weights.pitch, form.capacity, atom)
-        kernels = Place(cache, form.offset + head * form.head_bytes)
+        kernels = Place(caches[0], form.offset + head * form.head_bytes)
         for first, count in line_pixels(low.target, form.capacity, pixels):
             at = first_pixel + first
             addend = Residual(new.at(at).place, new.pitch)
@@ -219,8 +287,13 @@ def _new_values(low: Lowering, op: Op, step: Step, place: Place, pitch: int, new
     return None
 
 
-def _two(low: Lowering, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation) -> Task:
+def _two(
+    low: Lowering, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation, *,
+    gain: float = 1.0,
+) -> Task:  # fmt: skip
     finish = Finish(1.0, None, flying=True)
+    if gain != 1.0:
+        finish.multiply(gain)
     finish.operand(method, None, relu=False)
     return Task(elementwise_task(
         low.target.fp16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),

@@ -1,4 +1,4 @@
-"""silu(x) * y by the table that a Softmax shares: silu(x) = max(x, 0) + g(|x|), g(a) = silu(a) - a.
+"""f(x) * y by the table that a Softmax shares: f(x) = max(x, 0) + g(|x|), g(a) = f(a) - a, for silu and gelu.
 
 The table has the exponential below zero and g from zero on, so a step of a language model never loads another one.
 """

@@ -15,7 +15,7 @@ import numpy as np
 
 from openrknn.compiler.formats import Format, align
 from openrknn.compiler.forms import Softmax
-from openrknn.compiler.functions import SHARED_REACH, SOFTMAX_REACH, Function
+from openrknn.compiler.functions import SHARED_REACH, SOFTMAX_REACH, Function, shared_name
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
@@ -42,9 +42,9 @@ def softmax_table() -> Function:
     return Function("softmax", (), SOFTMAX_REACH, power_of_two=True)
 
 
-def shared_table() -> Function:
-    """The table of the exponential and of `Gate`."""
-    return Function("shared", (), SHARED_REACH, power_of_two=True)
+def shared_table(function: str) -> Function:
+    """The table of the exponential and of a `Gate`."""
+    return Function(shared_name(function), (), SHARED_REACH, power_of_two=True)
 
 
 def lower_softmax(low: Lowering, op: Op) -> None:

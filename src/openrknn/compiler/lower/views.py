@@ -18,6 +18,9 @@ def place_views(low: Lowering) -> dict[str, list[str]]:
     for op in graph.ops:
         if op.type == "Reshape" and _is_same_memory(low, views, op):
             views.put(op.output, op.inputs[0])
+        elif op.type == "Fold":
+            views.put(op.output, op.inputs[0])
+            views.folded.add(op.output)
     for op in reversed(graph.ops):  # windows of a window come first: what reads them decides about it
         if op.type == "Slice":
             form = op.get(Slice)
@@ -41,6 +44,8 @@ class _Views:
         self.low = low
         self.makers, self.readers = low.graph.producers(), low.graph.readers()
         self._places: dict[str, tuple[int, int]] = {}
+        self.folded: set[str] = set()
+        """Whose surfaces are as far apart as they have pixels."""
         self._children: dict[str, list[str]] = {}
 
     def put(self, name: str, parent: str, *, channel: int = 0, pixel: int = 0) -> None:
@@ -51,6 +56,9 @@ class _Views:
     def settle(self) -> None:
         for name in self.low.graph.values:
             tensor, (root, _) = self.low.tensor(name), self.low.program.root(name)
+            if name in self.folded:
+                tensor.pitch = tensor.cube[1] * tensor.cube[2]
+                continue
             tensor.pitch = root.pitch
             if name in self._places:
                 surface, pixel = self._places[name]

@@ -89,31 +89,39 @@ class NormParts:
         channels, rows, columns = self.cube
         return rows, columns, channels
 
-    def compute(self, turned: str, gamma: Array, beta: Array, eps: float) -> str:
-        """From [1, C, H, W] to the same, all in fp16."""
-        channels = self.cube[0]
+    def compute(self, turned: str, gamma: Array, beta: Array, eps: float, *, picks: str | None = None) -> str:
+        """From [1, C, H, W] to the same, all in fp16.
+
+        gamma [C, kinds]: each kind of pixels has its own, and `picks` [1, kinds, H, W] has 1 for the kind of a pixel.
+        """
+        channels, kinds = self.cube[0], gamma.shape[1] if gamma.ndim > 1 else 1
         share = np.full((1, channels), 1 / channels)
         now = turned
         if self.op.attributes.get("centred", True):
             now = self._centre("", now, share)
             now = self._centre("rest_", now, share)
+        shares = np.repeat(share, kinds, axis=0)
+        first = np.zeros((channels, kinds))
+        first[:, 0] = 1
         size = self._binary("size", "max", now, now, channels, gain=-1.0)
-        mean_size = self._dense("mean_size", size, share, np.zeros(1))
-        inverse = self._estimate("InverseEstimate", "inverse", mean_size, least=least_size(eps))
-        every = self._dense("inverses", inverse, np.ones((channels, 1)), np.zeros(channels))
+        mean_size = self._dense("mean_size", size, shares, np.zeros(kinds))
+        inverse = self._estimate("InverseEstimate", "inverse", mean_size, kinds, least=least_size(eps))
+        every = self._dense("inverses", inverse, first, np.zeros(channels))
         now = self._binary("unit", "mul", every, now, channels, gain=0.25)
         gain = square_gain(channels)
         square = self._binary("square", "mul", now, now, channels, gain=gain)
-        variance = self._dense("variance", square, share / gain, np.zeros(1))
+        variance = self._dense("variance", square, shares / gain, np.zeros(kinds))
         if epsilon_gain(eps):
-            small = self._binary("epsilon", "mul", inverse, inverse, 1, gain=epsilon_gain(eps))
-            variance = self._add("variance_epsilon", variance, small, 1)
-        root = self._estimate("RootEstimate", "guess", variance)
+            small = self._binary("epsilon", "mul", inverse, inverse, kinds, gain=epsilon_gain(eps))
+            variance = self._add("variance_epsilon", variance, small, kinds)
+        root = self._estimate("RootEstimate", "guess", variance, kinds)
         for number in range(NEWTON_STEPS):
-            half = self._binary(f"half_{number}", "mul", variance, root, 1, gain=-0.5)
-            error = self._binary(f"error_{number}", "mul", half, root, 1)
-            root = self._binary(f"root_{number}", "mul", error, root, 1, offset=1.5)
-        factor = self._dense("factor", root, gamma.astype(np.float64).reshape(channels, 1), np.zeros(channels))
+            half = self._binary(f"half_{number}", "mul", variance, root, kinds, gain=-0.5)
+            error = self._binary(f"error_{number}", "mul", half, root, kinds)
+            root = self._binary(f"root_{number}", "mul", error, root, kinds, offset=1.5)
+        if picks is not None:
+            root = self._binary("picked", "mul", root, picks, kinds)
+        factor = self._dense("factor", root, gamma.astype(np.float64).reshape(channels, kinds), np.zeros(channels))
         result = self._binary("scaled", "mul", factor, now, channels)
         if np.any(beta):
             summand = self.graph.add_constant(f"{result}_beta", beta.astype(np.float64).reshape(1, channels, 1, 1))
@@ -131,8 +139,8 @@ class NormParts:
         self.steps.append(Op("Add", target, [left, right], [target], {}, (self.op.name,)))
         return target
 
-    def _estimate(self, kind: str, name: str, source: str, least: float = 0.0) -> str:
-        target = self._value(name, 1)
+    def _estimate(self, kind: str, name: str, source: str, channels: int, least: float = 0.0) -> str:
+        target = self._value(name, channels)
         self.steps.append(Op(kind, target, [source], [target], {}, (self.op.name,), Estimate(least)))
         return target
 

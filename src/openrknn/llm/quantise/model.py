@@ -152,9 +152,7 @@ def turn_online(name: str, x: Floats, online: Mapping[str, int]) -> Floats:
     return x if order is None else turn_blocks(x, order)
 
 
-def _product(
-    matrix: Floats, seen: Seen, precision: Precision, ranges: Ranges, group: int, *, adapts: bool
-) -> Product:
+def _product(matrix: Floats, seen: Seen, precision: Precision, ranges: Ranges, group: int, *, adapts: bool) -> Product:
     is_int8 = precision == "w8a8"
     most = INT8_MOST if is_int8 else INT4_MOST
     scales = int8_scales(matrix) if is_int8 else int4_scales(matrix, group_size(matrix.shape[1], group))
@@ -168,9 +166,7 @@ def _product(
 _ROWS = 32
 
 
-def _choice(
-    name: str, precision: str, product: Product, matrix: Floats, seen: Seen, *, is_adapted: bool
-) -> Choice:
+def _choice(name: str, precision: str, product: Product, matrix: Floats, seen: Seen, *, is_adapted: bool) -> Choice:
     sample = seen.sample
     sample = sample[:: max(1, len(sample) // _ROWS)]
     wanted = sample @ matrix.T

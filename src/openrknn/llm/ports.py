@@ -1,0 +1,116 @@
+"""What graphs of a compiled language model take and give, and what cannot be compiled: one owner of both.
+
+    x          [1, width, 1, T]                          rows of the embedding, looked up by the CPU
+    cache      [1, numbers]                              keys and values of all layers, as the NPU takes weights
+    mask       [1, capacity, 1, pixels]                  what is added to scores of rows: 0 for one that is seen
+    near_mask  the same                                  of layers whose window is shorter than the cache
+    turn       [1, size * size]                          one token: the rotation of its position, as weights
+               [1, 2 * size, 1, (heads + kv_heads) * T]  several: cosines, then sines
+    near_turn  the same                                  of layers with a window, where these have a base of their own
+    fresh      [1, layers * 2 * kv_heads * size, 1, T]   new keys and values
+    logits     [1, vocabulary, 1, 1]                     of one token only
+
+A model of embeddings takes whole texts. It has no cache, and gives rows:
+
+    mask       [1, T, 1, pixels]                         what each token (pixel) sees of the others (rows)
+    hidden     [1, width, 1, T]                          what is pooled
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openrknn.compiler.errors import OptionError
+from openrknn.compiler.targets import Target
+from openrknn.llm.config import LanguageConfig
+
+MOST_COLUMNS = 8192
+"""Of one product: more of them are silently wrong on a board."""
+HEAD_GROUP = 32
+"""Numbers of a head are padded to multiples of it."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Of one graph of so many tokens; `capacity` 0: of whole texts."""
+
+    config: LanguageConfig
+    capacity: int
+    tokens: int
+
+    def mask_of(self, layer: int) -> str:
+        """The input that hides rows from a layer."""
+        window = self.config.window_of(layer)
+        return "near_mask" if window is not None and window < (self.capacity or self.tokens) else "mask"
+
+    def turn_of(self, layer: int) -> str | None:
+        """The input that has a layer's rotation."""
+        rope = self.config.rope
+        if rope is None:
+            return None
+        return "near_turn" if rope.local_base is not None and self.config.window_of(layer) is not None else "turn"
+
+    def inputs(self) -> dict[str, Shape]:
+        """By name, in order."""
+        config, size = self.config, self.config.head_size
+        both = (config.heads + config.kv_heads) * self.tokens
+        found: dict[str, Shape] = {"x": (1, config.width, 1, self.tokens)}
+        if self.capacity:
+            found["cache"] = (1, cache_numbers(config, self.capacity))
+        layers = range(config.layers)
+        masks, turns = {self.mask_of(one) for one in layers}, {self.turn_of(one) for one in layers}
+        for name in sorted(masks):
+            found[name] = (1, self.capacity or self.tokens, 1, mask_pixels(config, self.tokens))
+        for turn in sorted(one for one in turns if one is not None):
+            found[turn] = (1, size * size) if self.tokens == 1 and self.capacity else (1, 2 * size, 1, both)
+        return found
+
+    def outputs(self, *, logits: bool) -> dict[str, Shape]:
+        """By name, in order."""
+        config = self.config
+        if not self.capacity:
+            return {"hidden": (1, config.width, 1, self.tokens)}
+        fresh: dict[str, Shape] = {"fresh": (1, 2 * config.layers * config.kv_heads * config.head_size, 1, self.tokens)}
+        return fresh | ({"logits": (1, config.vocabulary, 1, 1)} if logits else {})
+
+
+def mask_pixels(config: LanguageConfig, tokens: int) -> int:
+    """Of the heads that share keys; whole fours, which every chip reads in place."""
+    return -(-config.heads // config.kv_heads * tokens // 4) * 4
+
+
+def cache_numbers(config: LanguageConfig, capacity: int) -> int:
+    """Numbers of fp16 in the cache of a sequence."""
+    return 2 * config.layers * config.kv_heads * config.head_size * capacity
+
+
+def makes_embeddings(config: LanguageConfig) -> bool:
+    """Whether a model is compiled for whole texts, which become one vector each."""
+    return not config.causal or config.pooling != "none"
+
+
+def check(config: LanguageConfig, target: Target, capacity: int) -> None:
+    """Raises `OptionError` that says what cannot be compiled, and what can be done."""
+    wrong = _refusal(config)
+    if wrong is not None:
+        raise OptionError(f"{config.architecture}: {wrong} cannot be compiled yet; use the float engine")
+    if not target.has_fp16 or not target.has_softmax or not target.turns_lanes:
+        raise OptionError(f"{target.name}: no attention in fp16; there is rk3588, rk3576, rk3562 and rv1126b")
+    if config.width % 16 or config.hidden % 16:
+        raise OptionError(
+            f"a width of {config.width} and {config.hidden} between the products: they have to be multiples of 16"
+        )
+    if capacity % 32 or not 32 <= capacity <= MOST_COLUMNS:
+        raise OptionError(f"a cache of {capacity} tokens: from 32 to {MOST_COLUMNS} in steps of 32 can be")
+
+
+def _refusal(config: LanguageConfig) -> str | None:
+    if makes_embeddings(config):
+        return None
+    if config.norm != "rms" or not config.norm_first:
+        return "a text generator with layer norms, or with norms behind the addition,"
+    if config.rope is None:
+        return "a text generator with learned positions"
+    return None
