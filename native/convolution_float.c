@@ -15,11 +15,13 @@ typedef struct {
 /* Taps without weights are left out, but 0 times what is infinite or no number counts. */
 void find_infinite(convolution *c, int64_t bytes)
 {
+    enum { FEW = 64 };
     const uint32_t *bits = (const uint32_t *)c->copy;
+    const int32_t is_short = bytes < (int64_t)c->blocks * FEW; /* what blocks say of themselves is far apart in memory */
     uint32_t any = 0;
-    int32_t leaves_out = 0;
+    int32_t leaves_out = is_short;
 
-    for (int32_t block = 0; block < c->blocks; block++)
+    for (int32_t block = 0; !is_short && block < c->blocks; block++)
         leaves_out |= ((const float_block *)(c->weights + block * c->block_bytes))->taps < c->taps;
     for (int64_t i = 0; leaves_out && i < bytes / (int64_t)sizeof *bits; i++)
         any |= (bits[i] & 0x7f800000) == 0x7f800000;
@@ -62,6 +64,46 @@ static void finish(const convolution *c, int32_t block, const float_place *place
     dpu_finish(&task);
 }
 
+/* One pixel of fp16: nothing is gained by floats of weights that are used once. The DPU takes several blocks at a time. */
+static void single_pixel(const convolution *c, const float_place *place, int32_t first_block, int32_t last_block)
+{
+    enum { AT_ONCE = 64 };
+    float32 sums[AT_ONCE * ATOM] __attribute__((aligned(64)));
+
+    for (int32_t first = first_block, count; first < last_block; first += count) {
+        count = at_most(AT_ONCE, last_block - first);
+        for (int32_t i = 0; i < count; i++) {
+            const uint8_t *at = c->weights + (first + i) * c->block_bytes;
+            const float_block *block = (const float_block *)at;
+            const int32_t *list = (const int32_t *)(at + float_taps_offset());
+            const float_task task = {
+                .input = place->input,
+                .offsets = c->offsets,
+                .list = list,
+                .taps = block->taps,
+                .lanes = FLOAT_CHANNELS,
+                .pixels = 1,
+                .is_finite = block->is_finite,
+                .sums = sums + i * ATOM,
+            };
+            c->kernels->float_single(&task, (const uint16_t *)(at + float_weights_offset(c->step)));
+            if (c->has_infinite)
+                add_skipped(&task, list + block->taps, c->taps - block->taps);
+            clear_lanes(task.sums, 1, c->step->weight_kernels - (first + i) * ATOM);
+        }
+        const dpu_task finish = {
+            .dpu = &c->step->dpu,
+            .kernels = c->kernels,
+            .channel = first * ATOM,
+            .pixel = place->row * c->out_columns + place->first,
+            .pixels = 1,
+            .blocks = count,
+            .floats = sums,
+        };
+        dpu_finish(&finish);
+    }
+}
+
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const int32_t lanes = lanes_of(c->step), count = to - from;
@@ -74,28 +116,16 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
         segment_place(c, from + s, &place->row, &place->first, &place->pixels);
         place->input = c->input + place->row * c->out_row_step + (int64_t)place->first * c->element;
     }
+    if (c->kernels->float_single && count == 1 && places[0].pixels == 1 && c->step->format == OPENRKNN_FP16 &&
+        lanes == FLOAT_CHANNELS) {
+        single_pixel(c, &places[0], first_block, last_block);
+        return;
+    }
     for (int32_t number = first_block; number < last_block; number++) {
         const uint8_t *at = c->weights + number * c->block_bytes;
         const float_block *block = (const float_block *)at;
         const int32_t *list = (const int32_t *)(at + float_taps_offset());
         const uint16_t *weights = (const uint16_t *)(at + float_weights_offset(c->step));
-        if (c->kernels->float_single && count == 1 && places[0].pixels == 1 && c->step->format == OPENRKNN_FP16 &&
-            lanes == FLOAT_CHANNELS) {
-            const float_task task = {
-                .input = places[0].input,
-                .offsets = c->offsets,
-                .list = list,
-                .taps = block->taps,
-                .lanes = lanes,
-                .pixels = 1,
-                .sums = sums[0],
-            };
-            c->kernels->float_single(&task, weights);
-            if (c->has_infinite)
-                add_skipped(&task, list + block->taps, c->taps - block->taps);
-            finish(c, number, &places[0], sums[0]);
-            continue;
-        }
         for (int32_t first = 0, taps; first == 0 || first < block->taps; first += taps) {
             taps = at_most(PANEL_TAPS, block->taps - first);
             while (taps && !ends_group(list[first + taps - 1]))

@@ -164,12 +164,28 @@ static void pack_depthwise_floats(const openrknn_convolution *step)
                 *out++ = depthwise_weight(step, block * ATOM + lane, tap);
 }
 
-/* The weights of a tap, [channel in][16 channels out]; whether one of them is not 0. */
-static int32_t store_halves(const openrknn_convolution *step, int32_t block, int32_t tap, uint16_t *out)
+/* What the bits of some weights say of all of them. */
+typedef struct {
+    int32_t has_any; /* one of them is not 0 */
+    int32_t is_finite; /* of fp16: none is infinite or no number */
+} seen_bits;
+
+static seen_bits look_at(const uint16_t *halves, int32_t count)
+{
+    uint16_t any = 0, largest = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const uint16_t magnitude = halves[i] & 0x7fff;
+        any |= magnitude;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return (seen_bits){any != 0, largest < 0x7c00};
+}
+
+/* The weights of a tap, [channel in][16 channels out]. */
+static seen_bits store_halves(const openrknn_convolution *step, int32_t block, int32_t tap, uint16_t *out)
 {
     const int32_t window = step->kernel_height * step->kernel_width, lanes = lanes_of(step);
     const int32_t first = tap / window * lanes, kernel = block * ATOM;
-    uint16_t any = 0;
 
     if (first + lanes <= step->channels && kernel + ATOM <= step->weight_kernels && step->input_group % lanes == 0 &&
         step->kernel_group % ATOM == 0) {
@@ -184,17 +200,63 @@ static int32_t store_halves(const openrknn_convolution *step, int32_t block, int
             for (int32_t o = 0; o < ATOM; o++)
                 for (int32_t i = 0; i < lanes; i++)
                     memcpy(out + i * ATOM + o, from + 2 * (o * kernel_step + i), sizeof *out);
-    } else
-        for (int32_t o = 0; o < ATOM; o++)
-            for (int32_t i = 0; i < lanes; i++) {
-                out[i * ATOM + o] = 0;
-                if (first + i < step->channels && kernel + o < step->weight_kernels)
-                    memcpy(out + i * ATOM + o, step->weights + 2 * direct_place(step, kernel + o, first + i, tap % window),
-                           sizeof *out);
+    } else {
+        const int32_t count = at_most(lanes, step->channels - first), is_together = step->input_group % lanes == 0;
+        memset(out, 0, (size_t)(lanes * ATOM) * sizeof *out);
+        for (int32_t o = 0; o < at_most(ATOM, step->weight_kernels - kernel); o++) {
+            const uint8_t *from = step->weights + 2 * direct_place(step, kernel + o, first, tap % window);
+            for (int32_t i = 0; i < count; i++, from += 2) {
+                if (!is_together)
+                    from = step->weights + 2 * direct_place(step, kernel + o, first + i, tap % window);
+                memcpy(out + i * ATOM + o, from, sizeof *out);
             }
-    for (int32_t i = 0; i < lanes * ATOM; i++)
-        any |= out[i] & 0x7fff;
-    return any != 0;
+        }
+    }
+    return look_at(out, lanes * ATOM);
+}
+
+/*
+ * 1 x 1 in groups of 16 kernels by 32 channels, all of them whole, as matrices are: nothing is asked for each tap. What a
+ * group says of itself is found while it is in registers.
+ */
+static int32_t is_matrix(const openrknn_convolution *step)
+{
+    return !step->picture && step->kernel_height * step->kernel_width == 1 && step->kernel_group == ATOM &&
+           step->input_group == FLOAT_GROUP * FLOAT_CHANNELS && step->channels == step->weight_channels &&
+           step->channels % step->input_group == 0 && step->weight_kernels % ATOM == 0 &&
+           out_atoms(step) * ATOM <= step->weight_kernels;
+}
+
+static void pack_matrix(const openrknn_convolution *step)
+{
+    enum { GROUP_HALVES = FLOAT_GROUP * FLOAT_CHANNELS };
+    const int32_t groups = step->channels / GROUP_HALVES;
+    const uint8_t *from = step->weights;
+
+    for (int32_t number = 0; number < out_atoms(step); number++) {
+        uint8_t *at = step->packed + number * float_block_bytes(step);
+        float_block *block = (float_block *)at;
+        int32_t *list = (int32_t *)(at + float_taps_offset()), end = tap_count(step);
+        uint16_t *weights = (uint16_t *)(at + float_weights_offset(step));
+
+        block->taps = 0;
+        block->is_finite = 1;
+        for (int32_t group = 0; group < groups; group++, from += GROUP_HALVES * ATOM * 2) {
+            const int32_t before = block->taps;
+            for (int32_t atom = 0; atom < FLOAT_GROUP; atom++) {
+                const int32_t tap = group * FLOAT_GROUP + atom;
+                const turned_bits seen = turn_halves_16x8(from + atom * 2 * FLOAT_CHANNELS, 2 * GROUP_HALVES, weights);
+                block->is_finite &= seen.largest < 0x7c00;
+                if (seen.largest) {
+                    list[block->taps++] = tap << 1;
+                    weights += FLOAT_CHANNELS * ATOM;
+                } else
+                    list[--end] = tap << 1;
+            }
+            if (block->taps > before)
+                list[block->taps - 1] |= 1;
+        }
+    }
 }
 
 /* In groups of 32 channels, of those row by row and column by column. Taps without weights take no part. */
@@ -209,12 +271,15 @@ static void pack_floats(const openrknn_convolution *step)
         uint16_t *weights = (uint16_t *)(at + float_weights_offset(step));
 
         block->taps = 0;
+        block->is_finite = 1;
         for (int32_t first = 0; first < atoms; first += FLOAT_GROUP)
             for (int32_t place = 0; place < window; place++) {
                 const int32_t before = block->taps;
                 for (int32_t atom = first; atom < at_most(first + FLOAT_GROUP, atoms); atom++) {
                     const int32_t tap = atom * window + place;
-                    if (store_halves(step, number, tap, weights + (int64_t)block->taps * lanes * ATOM))
+                    const seen_bits seen = store_halves(step, number, tap, weights + (int64_t)block->taps * lanes * ATOM);
+                    block->is_finite &= seen.is_finite;
+                    if (seen.has_any)
                         list[block->taps++] = tap << 1;
                     else
                         list[--end] = tap << 1;
@@ -231,6 +296,8 @@ void pack_weights(const openrknn_convolution *step)
     if (is_float(step)) {
         if (step->depthwise)
             pack_depthwise_floats(step);
+        else if (is_matrix(step))
+            pack_matrix(step);
         else
             pack_floats(step);
     } else if (step->depthwise)

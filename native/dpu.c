@@ -8,9 +8,13 @@ uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, 
     int64_t group = atom / target->per_pixel, place = group * target->pixels + pixel;
     int64_t area = (int64_t)target->width * target->height, row, column;
 
-    group = place / area;
-    place -= group * area;
-    row = place / target->width;
+    if (target->pixels == area && pixel < area) /* the usual case: a group is a plane */
+        place = pixel;
+    else {
+        group = place / area;
+        place -= group * area;
+    }
+    row = target->height == 1 ? 0 : place / target->width;
     column = place - row * target->width;
     *run = (int32_t)(target->line == (int64_t)target->width * ATOM ? area - place : target->width - column);
     return target->base + group * target->group_step + row * target->line + column * ATOM +
@@ -136,9 +140,25 @@ static void chained(const dpu_task *task)
     }
 }
 
+/* The blocks of a pixel, one after the other. */
+static void each_block(const dpu_task *task)
+{
+    for (int32_t block = 0; block < task->blocks; block++) {
+        dpu_task one = *task;
+        one.blocks = 1;
+        one.channel += block * LANES;
+        one.sums = task->sums ? task->sums + block * LANES : NULL;
+        one.floats = task->floats ? task->floats + block * LANES : NULL;
+        dpu_finish(&one);
+    }
+}
+
 void dpu_finish(const dpu_task *task)
 {
-    if (task->dpu->halves)
+    if (task->blocks > 1) {
+        if (task->dpu->halves || task->dpu->chain.flags || !task->kernels->one_pixel || !task->kernels->one_pixel(task))
+            each_block(task);
+    } else if (task->dpu->halves)
         chained_halves(task);
     else if (task->dpu->chain.flags)
         chained(task);

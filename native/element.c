@@ -39,6 +39,15 @@ static int32_t flying_parts(const openrknn_flying *step)
     return threads > 1 && (groups < 2 * threads || pixels >= 1024) ? at_most(pixels, 2 * threads) : 1;
 }
 
+/* Of one pixel, so many blocks of 16 channels are a unit. */
+enum { PIXEL_BLOCKS = 32 };
+
+static int32_t flying_units(const openrknn_flying *step)
+{
+    const int32_t groups = divide_up(step->dpu.channels, LANES);
+    return step->height * step->width == 1 ? divide_up(groups, PIXEL_BLOCKS) : flying_parts(step) * groups;
+}
+
 static void flying_unit(void *job, int32_t unit)
 {
     const openrknn_flying *step = job;
@@ -54,6 +63,12 @@ static void flying_unit(void *job, int32_t unit)
         .source_surfaces = step->surfaces,
     };
     task.pixels = (int32_t)((int64_t)(part + 1) * pixels / parts) - task.pixel;
+    if (pixels == 1) {
+        task.channel = unit * PIXEL_BLOCKS * LANES;
+        task.pixel = 0;
+        task.pixels = 1;
+        task.blocks = at_most(PIXEL_BLOCKS, groups - unit * PIXEL_BLOCKS);
+    }
     dpu_finish(&task);
 }
 
@@ -64,7 +79,7 @@ int run_flying(const openrknn_flying *step)
     if (take_snapshot(step->snapshot, step->snapshot_bytes, &distance) != 0)
         return -1;
     move_cube(&local.source, distance);
-    run_units(flying_parts(step) * divide_up(step->dpu.channels, LANES), flying_work(step), flying_unit, &local);
+    run_units(flying_units(step), flying_work(step), flying_unit, &local);
     return 0;
 }
 

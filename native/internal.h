@@ -75,6 +75,7 @@ typedef struct {
     int32_t pixels; /* at most SEGMENT */
     int32_t format;
     int32_t goes_on; /* there are sums of other taps */
+    int32_t is_finite; /* the weights are: float_single */
     const float32 *panel; /* [tap][lane][16] */
     float32 *sums; /* [SEGMENT][16] */
 } float_task;
@@ -186,6 +187,7 @@ typedef struct {
     int32_t channel; /* first of the 16 */
     int32_t pixel;   /* first, counted through the grid */
     int32_t pixels;
+    int32_t blocks; /* of 16 channels, where there is one pixel: [blocks][16]. 0 is 1 */
     const int32_t *sums;   /* [pixels][16]; */
     const float32 *floats; /* or these; */
     const openrknn_cube *source; /* or from memory */
@@ -272,6 +274,7 @@ typedef struct kernel_set {
 
     void (*chain)(const chain_task *task);
     void (*general)(const dpu_task *task);
+    int32_t (*one_pixel)(const dpu_task *task); /* all blocks of a pixel, general form; whether it can. May be NULL */
     void (*map)(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes);
     void (*pool)(const openrknn_pooling *step, int32_t surface, int32_t row);
 } kernel_set;
@@ -279,11 +282,14 @@ typedef struct kernel_set {
 /* The part of a set that has the same names in every file: most of it comes from the templates. */
 /* A set may have another one. */
 #define PRODUCT_KERNEL product
+#ifndef ONE_PIXEL
+#define ONE_PIXEL NULL
+#endif
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
     .float_segment = float_segment, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
-    .chain = CHAIN_KERNEL, .general = general,                                                                        \
+    .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
 

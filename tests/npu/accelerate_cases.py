@@ -458,16 +458,20 @@ def float_readers(draw: st.DrawFn, *, place: dict[str, int], precision: Precisio
 
 
 @st.composite
-def float_convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = False, single: bool = False) -> Case:
-    """fp16 and bf16; `single`: the output is one pixel."""
+def float_convolutions(
+    draw: st.DrawFn, *, depthwise: bool, picture: bool = False, single: bool = False, matrix: bool = False
+) -> Case:
+    """fp16 and bf16; `single`: the output is one pixel; `matrix`: 1 x 1, and whole groups of kernels and channels."""
     precision = draw(st.sampled_from([Precision.FP16, Precision.BF16]))
-    kernel_height, kernel_width = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    kernel_height, kernel_width = (1, 1) if matrix else (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
     stride_y, stride_x = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     height = kernel_height if single else draw(st.integers(kernel_height, 8))
     width = kernel_width if single else draw(st.integers(kernel_width, 30))
     packed = draw(st.integers(1, 4)) if picture else 0
     channels = draw(st.sampled_from([packed, 8])) if picture else draw(st.integers(1, 5)) * 8
     kernels = draw(st.integers(1, 20)) * 2
+    if matrix:
+        channels, kernels = draw(st.integers(1, 4)) * 32, draw(st.integers(1, 3)) * 16
     out_channels = channels if depthwise else kernels
     padding = 0 if single else draw(st.integers(0, 2))
     line = width * (packed * 2 or ATOM)
@@ -491,10 +495,12 @@ def float_convolutions(draw: st.DrawFn, *, depthwise: bool, picture: bool = Fals
 
 
 @st.composite
-def float_flights(draw: st.DrawFn) -> Case:
+def float_flights(draw: st.DrawFn, *, single: bool = False) -> Case:
+    """`single`: one pixel, of more channels."""
     precision = draw(st.sampled_from([Precision.FP16, Precision.BF16, Precision.FP32]))
-    channels = draw(st.integers(1, 9)) * 4
-    place = {"height": draw(st.integers(1, 4)), "width": draw(st.integers(1, 40)), "channels": channels}
+    channels = draw(st.integers(1, 200 if single else 9)) * 4
+    height, width = (1, 1) if single else (draw(st.integers(1, 4)), draw(st.integers(1, 40)))
+    place = {"height": height, "width": width, "channels": channels}
     dpu = draw(float_dpus(place=place, real=channels - draw(st.integers(0, 3)), precision=precision, flying=True))
     reader = draw(float_readers(place=place, precision=precision))
     memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision, is_hard=draw(st.booleans()))

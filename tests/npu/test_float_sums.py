@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from openrknn.compute import native
 from openrknn.runtime.operators.softmax import softmax
-from tests.npu.accelerate_cases import OPERAND, SOURCE, WEIGHTS, Case, float_convolutions, float_flights
+from tests.npu.accelerate_cases import (
+    OPERAND,
+    SOURCE,
+    WEIGHTS,
+    Case,
+    float_convolutions,
+    float_flights,
+)
 
 pytestmark = pytest.mark.skipif(not native.find(), reason="no native kernels")
 some = settings(
@@ -32,9 +39,32 @@ def test_taps_without_weights_are_left_out(case: Case, seed: int, with_infinite:
 
 
 @some
-@given(float_convolutions(depthwise=False, single=True))
-def test_one_pixel_is_the_same(case: Case) -> None:
-    """A step of a decoder: kernels for one row read weights in another way."""
+@given(float_convolutions(depthwise=False, single=True), st.integers(0, 2**32 - 1), st.booleans())
+def test_one_pixel_is_the_same(case: Case, seed: int, with_rare: bool) -> None:
+    """A step of a decoder: kernels for one row read weights in another way, and have one for infinite weights."""
+    noise = np.random.default_rng(seed)
+    if with_rare:
+        weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
+        places = noise.choice(weights.size, weights.size // 2000)
+        weights[places] = noise.choice([0x7C00, 0xFC00, 0x7E00, 0x7F80, 0x0001, 0x8001, 0x03FF, 0x7BFF], places.size)
+    case.check()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@some
+@given(float_flights(single=True))
+def test_element_wise_programs_of_one_pixel_are_the_same(case: Case) -> None:
+    case.check()
+
+
+@some
+@given(float_convolutions(depthwise=False, matrix=True), st.integers(0, 2**32 - 1))
+def test_weights_of_matrices_are_packed_the_same(case: Case, seed: int) -> None:
+    """Whole groups of kernels and channels have a way of their own; some of their taps have no weights."""
+    noise = np.random.default_rng(seed)
+    weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
+    for first in noise.choice(weights.size // 512, 40) * 512:
+        weights[first : first + 512].reshape(16, 4, 8)[:, noise.integers(4)] = noise.choice([0, 0x8000])
     case.check()
 
 
