@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openrknn.voice import Segment, Transcript
+from openrknn.voice.captions import cues
 
 CUE = re.compile(r"(\d\d+):(\d\d):(\d\d)[,.](\d\d\d) --> (\d\d+):(\d\d):(\d\d)[,.](\d\d\d)")
 times = st.floats(0, 360_000, allow_nan=False)
@@ -24,14 +25,14 @@ def test_subtitles() -> None:
 @given(st.lists(segments, max_size=6))
 def test_a_text_can_neither_end_its_cue_nor_begin_another(said: list[Segment]) -> None:
     found = Transcript(tuple(said), 1.0)
-    spoken = [part for part in said if part.text.strip()]
+    expected = [cue for part in said for cue in cues(part.text, part.start, part.end)]
     for text in (found.srt(), found.vtt()):
-        cues = CUE.findall(text)
-        assert len(cues) == len(spoken) == text.count("-->")
-        for cue, part in zip(cues, spoken, strict=True):
-            hours, minutes, seconds, thousandths = map(int, cue[:4])
+        times = CUE.findall(text)
+        assert len(times) == len(expected) == text.count("-->")
+        for time, cue in zip(times, expected, strict=True):
+            hours, minutes, seconds, thousandths = map(int, time[:4])
             assert minutes < 60
             assert seconds < 60
-            assert abs(hours * 3600 + minutes * 60 + seconds + thousandths / 1000 - part.start) <= 0.000501
-    blocks = found.srt().strip().split("\n\n") if spoken else []
-    assert len(blocks) == len(spoken)
+            assert abs(hours * 3600 + minutes * 60 + seconds + thousandths / 1000 - cue.start) <= 0.000501
+    blocks = found.srt().strip().split("\n\n") if expected else []
+    assert len(blocks) == len(expected)

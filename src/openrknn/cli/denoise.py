@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out = "a WAV file; -: samples (s16le) to standard output"
     parser.add_argument("output", metavar="OUT", action=OutputFile, stdout=True, help=out)
     parser.add_argument("--model", metavar="SET", default="dtln", help="a set by name or folder (dtln)")
-    parser.add_argument("--rate", metavar="HZ", type=int, default=16_000, help="of raw samples on standard input")
+    rate = "standard input is raw 16-bit samples of this rate"
+    parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
 
 
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     is_raw = arguments.output == "-"
     if is_raw and output.is_json:
         raise CommandError("- writes samples to standard output, where --json would write, too; choose one")
-    if not 1000 <= arguments.rate <= 1_000_000:
+    if arguments.rate is not None and not 1000 <= arguments.rate <= 1_000_000:
         raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
     place = Path(arguments.output)
     with Denoiser(arguments.model, arguments.device) as clean:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from openrknn.voice.captions import Cue, cues, srt_text, vtt_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +112,15 @@ class Transcript:
         return " ".join(part.text.strip() for part in self.segments if part.text.strip())
 
     def srt(self) -> str:
-        """As SubRip subtitles."""
-        return "\n".join(
-            f"{number}\n{_clock(part.start, ',')} --> {_clock(part.end, ',')}\n{_line(part.text)}\n"
-            for number, part in enumerate(_said(self.segments), 1)
-        )
+        """As SubRip subtitles: at most two lines of 42 columns at a time."""
+        return srt_text(self._cues())
 
     def vtt(self) -> str:
-        """As WebVTT subtitles."""
-        cues = (
-            f"{_clock(part.start, '.')} --> {_clock(part.end, '.')}\n{_line(part.text)}\n"
-            for part in _said(self.segments)
-        )
-        return "\n".join(["WEBVTT\n", *cues])
+        """As WebVTT subtitles: at most two lines of 42 columns at a time."""
+        return vtt_text(self._cues())
+
+    def _cues(self) -> list[Cue]:
+        return [cue for part in self.segments for cue in cues(part.text, part.start, part.end, part.words)]
 
     def as_json(self) -> dict[str, Any]:
         """For `--json` and the server."""
@@ -136,19 +133,3 @@ class Transcript:
             "task": self.task,
             "warnings": list(self.warnings),
         }
-
-
-def _said(segments: Iterable[Segment]) -> list[Segment]:
-    return [part for part in segments if part.text.strip()]
-
-
-def _line(text: str) -> str:
-    # An arrow or an empty line inside a cue would end it early.
-    return " ".join(text.replace("-->", "->").split())
-
-
-def _clock(seconds: float, point: str) -> str:
-    thousandths = max(0, round(seconds * 1000))
-    minutes, rest = divmod(thousandths, 60_000)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{point}{rest % 1000:03}"

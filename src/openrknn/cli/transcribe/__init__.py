@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", metavar="N", type=beam, default=1, help="texts followed side by side (1: greedy)")
     parser.add_argument("--vad", metavar="SET", default="silero-vad", help="set that tells speech from silence")
     parser.add_argument("--no-vad", action="store_true", help="look for no pauses: cut by the clock")
-    parser.add_argument("--rate", metavar="HZ", type=int, default=16_000, help="of raw samples on standard input")
+    rate = "standard input is raw 16-bit samples of this rate"
+    parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
     devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"
     parser.add_argument("--device", default="auto", help=devices)
 

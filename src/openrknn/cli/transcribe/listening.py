@@ -28,7 +28,7 @@ _INTERRUPTED = 130
 
 def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
     """Read, listen, tell."""
-    if not 1000 <= arguments.rate <= 1_000_000:
+    if arguments.rate is not None and not 1000 <= arguments.rate <= 1_000_000:
         raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
     started = time.perf_counter()
     activity = None if arguments.no_vad else arguments.vad

@@ -2,6 +2,7 @@
 
 sound       Audio: numbers and their rate
 files       read_audio, write_wav, wav_bytes;   wav: the format, hostile files and endless streams
+formats     which format it is, by its first bytes;   decoders: those that soundfile and ffmpeg read
 rates       resample, Resampler
 sources     blocks of a file, of standard input, of a microphone;   microphone: the programs that record
 """

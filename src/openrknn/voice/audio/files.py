@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from openrknn.voice.audio.sound import Audio, Samples
+from openrknn.voice.audio.decoders import all_of, decoded_file, decoded_stream
+from openrknn.voice.audio.formats import HEAD, format_of
+from openrknn.voice.audio.sound import Audio
 from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError
 from openrknn.wholefiles import write_atomically
 
 _MOST_FRAMES = 1 << 29
 """2 GiB as floats: nine hours at 16 kHz. Longer ones are read as a stream (`blocks`)."""
-_LARGEST_FILE = 1 << 32
-_PATIENCE = 600.0
-"""Seconds that ffmpeg may take."""
 
 
 def read_audio(source: str | os.PathLike[str] | bytes | BinaryIO) -> Audio:
@@ -44,63 +41,22 @@ def _read(stream: BinaryIO, name: str, path: Path | None) -> Audio:
         raise AudioError(f"{name}: is empty; a recording was expected")
     if is_wav(first):
         reader = WavStream(stream, name, first)
-        return Audio(joined(reader, name), reader.rate)
-    body = b"" if path is not None else first + stream.read(_LARGEST_FILE)
-    return _other(body, name, path)
-
-
-def joined(reader: WavStream, name: str) -> Samples:
-    """All of it, if that is not too much."""
-    if reader.frames is not None and reader.frames > _MOST_FRAMES:
+        if reader.frames is not None and reader.frames > _MOST_FRAMES:
+            hours = reader.frames / reader.rate / 3600
+            raise AudioError(f"{name}: {hours:.1f} hours are too many to read at once; give it as a stream")
+        return Audio(all_of(reader.blocks(1 << 18), _MOST_FRAMES, name), reader.rate)
+    if path is not None:
+        with decoded_file(path, name) as (rate, parts):
+            return Audio(all_of(parts, _MOST_FRAMES, name), rate)
+    head = first + (stream.read(HEAD - len(first)) or b"")
+    kind = format_of(head)
+    if kind is None:
         raise AudioError(
-            f"{name}: {reader.frames / reader.rate / 3600:.1f} hours are too many to read at once; give it as a stream"
+            f"{name}: begins with {head[:8]!r}, which is no format of recordings that is known (WAV, FLAC, OGG, MP3, "
+            "MP4, WebM, ...)"
         )
-    parts, count = [], 0
-    for block in reader.blocks(1 << 18):
-        parts.append(block)
-        count += len(block)
-        if count > _MOST_FRAMES:
-            raise AudioError(f"{name}: more than {_MOST_FRAMES} samples are too many to read at once; stream it")
-    return np.concatenate(parts) if parts else np.zeros(0, np.float32)
-
-
-def _other(body: bytes, name: str, path: Path | None) -> Audio:
-    """FLAC, OGG, MP3 and whatever else somebody on this machine can read."""
-    try:
-        import soundfile
-    except (ImportError, OSError):  # OSError: the package is there and its library is not
-        soundfile = None
-    why = ""
-    if soundfile is not None:
-        try:
-            samples, rate = soundfile.read(io.BytesIO(body) if path is None else str(path), dtype="float32")
-            return Audio.of(samples, int(rate))
-        except (soundfile.SoundFileError, RuntimeError, TypeError) as error:
-            why = f" (soundfile: {error})"
-    program = shutil.which("ffmpeg")
-    if program is None:
-        raise AudioError(
-            f"{name}: not a WAV file, and other formats need `pip install soundfile` or an ffmpeg on the PATH{why}"
-        )
-    return _by_ffmpeg(program, body, name, path)
-
-
-def _by_ffmpeg(program: str, body: bytes, name: str, path: Path | None) -> Audio:
-    # Files are hostile: a playlist inside must not open addresses of the network.
-    where = "pipe:0" if path is None else f"file:{path.resolve()}"
-    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", "file,pipe", "-i", where]
-    command += ["-vn", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
-    try:
-        done = subprocess.run(command, input=body or None, capture_output=True, timeout=_PATIENCE, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise AudioError(f"{name}: ffmpeg could not read it: {error}") from error
-    if done.returncode != 0 or not is_wav(done.stdout[:4]):
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        raise AudioError(
-            f"{name}: no recording that ffmpeg can read: {words[-1][:200] if words else 'no reason given'}"
-        )
-    reader = WavStream(io.BytesIO(done.stdout), name)
-    return Audio(joined(reader, name), reader.rate)
+    with decoded_stream(stream, head, kind, name) as (rate, parts):
+        return Audio(all_of(parts, _MOST_FRAMES, name), rate)
 
 
 def wav_bytes(audio: Audio) -> bytes:

@@ -15,23 +15,20 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
-from openrknn.voice.audio.files import read_audio
+from openrknn.voice.audio.decoders import decoded_file, decoded_stream
+from openrknn.voice.audio.formats import HEAD, format_of
 from openrknn.voice.audio.rates import Resampler
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError, MicrophoneError
 
-_OTHERS = (b"fLaC", b"OggS", b"ID3\x02", b"ID3\x03", b"ID3\x04", b"\x1aE\xdf\xa3", b"FORM", b".snd")
-"""How FLAC, OGG, MP3, Matroska, AIFF and AU begin: they are not raw samples, whatever came in by the pipe."""
-
-
 def blocks(
-    source: str | os.PathLike[str] | BinaryIO, *, rate: int = 16_000, size: int = 1600, raw_rate: int = 16_000
+    source: str | os.PathLike[str] | BinaryIO, *, rate: int = 16_000, size: int = 1600, raw_rate: int | None = None
 ) -> Iterator[Samples]:
     """Blocks of `size` samples at `rate`, the last one shorter.
 
-    `source` is a file, `-` for standard input (WAV, or raw 16-bit little endian samples of one channel at `raw_rate`),
-    a binary stream of the same, or `mic` or `mic:DEVICE`.
+    `source` is a file, `-` for standard input, a binary stream, or `mic` or `mic:DEVICE`. The format of a stream is seen
+    in its first bytes; `raw_rate` says that they are raw samples of this rate (16 bits, little endian, one channel).
     """
     if isinstance(source, str) and (source == "mic" or source.startswith("mic:")):
         return _even(_at_rate(microphone(source[4:], size=size), MICROPHONE_RATE, rate), size)
@@ -52,28 +49,37 @@ def _file(path: Path, rate: int, size: int) -> Iterator[Samples]:
                 return
     except OSError as error:
         raise AudioError(f"{path}: cannot be read: {error.strerror or error}") from error
-    whole = read_audio(path)
-    step = _frames(whole.rate, rate, size)
-    parts = (whole.samples[at : at + step] for at in range(0, len(whole.samples), step))
-    yield from _at_rate(parts, whole.rate, rate)
+    with decoded_file(path, str(path)) as (found, parts):
+        yield from _at_rate(parts, found, rate)
 
 
-def _piped(stream: BinaryIO, name: str, rate: int, size: int, raw_rate: int) -> Iterator[Samples]:
-    first = stream.read(4) or b""
-    while 0 < len(first) < 4 and (more := stream.read(4 - len(first))):
-        first += more
+def _piped(stream: BinaryIO, name: str, rate: int, size: int, raw_rate: int | None) -> Iterator[Samples]:
+    first = _filled(stream, b"", 4)
     if is_wav(first):
         reader = WavStream(stream, name, first)
         # A pipe that ends early was closed by somebody: what came is what there is.
         coming = reader.blocks(_frames(reader.rate, rate, size), is_strict=False)
         yield from _at_rate(coming, reader.rate, rate)
-    elif first in _OTHERS:
-        raise AudioError(
-            f"{name}: begins with {first!r}, which is neither a WAV header nor raw samples; give the file by its name, "
-            "or decode it on the way: `ffmpeg -i IN -f wav - | ...`"
-        )
-    else:
+    elif raw_rate is not None:
         yield from _at_rate(_raw(stream, first, _frames(raw_rate, rate, size)), raw_rate, rate)
+    elif first:
+        head = _filled(stream, first, HEAD)
+        kind = format_of(head)
+        if kind is None:
+            raise AudioError(
+                f"{name}: begins with {head[:8]!r}, which is no format of recordings that is known (WAV, FLAC, OGG, MP3, "
+                "MP4, ...). Raw 16-bit samples of one channel are read when their rate is given: --rate 16000, or "
+                "blocks(..., raw_rate=16000)"
+            )
+        with decoded_stream(stream, head, kind, name, size) as (found, parts):
+            yield from _at_rate(parts, found, rate)
+
+
+def _filled(stream: BinaryIO, held: bytes, count: int) -> bytes:
+    """So many bytes, or all that there are: a pipe gives them in pieces."""
+    while len(held) < count and (part := stream.read(count - len(held))):
+        held += part
+    return held
 
 
 def _raw(stream: BinaryIO, held: bytes, frames: int) -> Iterator[Samples]:
