@@ -43,6 +43,8 @@ def voices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("OPENRKNN_VOICES", str(home))
 
     def opened(model: str, device: str, **options: Any) -> Transcriber:
+        if options["activity"] == "silero-vad":
+            options["activity"] = "loudness"
         return Transcriber(Listener() if model == "fake" else model, device, **options)
 
     monkeypatch.setattr(listening, "Transcriber", opened)

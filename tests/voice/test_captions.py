@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ def test_a_long_segment_becomes_cues_of_two_lines_of_42_columns() -> None:
     # A cue ends with a sentence where one ends in its second half.
     assert made[0].lines[-1].endswith("better!")
     assert (made[0].start, made[-1].end) == (10.0, 22.0)
-    assert all(one.end == other.start for one, other in zip(made, made[1:], strict=False))
+    assert all(one.end == other.start for one, other in pairwise(made))
 
 
 def test_the_lines_of_a_cue_are_balanced() -> None:
@@ -68,9 +69,9 @@ def test_vtt_has_character_references_and_voices() -> None:
 def test_any_text_fits_and_keeps_its_characters(text: str, start: float, end: float) -> None:
     made = cues(text, start, end)
     assert all(1 <= len(cue.lines) <= LINES for cue in made)
-    assert all(0 < columns(line) + len(line) and columns(line) <= COLUMNS for cue in made for line in cue.lines)
+    assert all(columns(line) + len(line) > 0 and columns(line) <= COLUMNS for cue in made for line in cue.lines)
     assert all(cue.start < cue.end for cue in made)
-    assert all(one.start <= other.start for one, other in zip(made, made[1:], strict=False))
+    assert all(one.start <= other.start for one, other in pairwise(made))
     shown = "".join(line for cue in made for line in cue.lines)
     visible = [one for one in text if not one.isspace() and one.isprintable()]
     assert [one for one in shown if not one.isspace() and one.isprintable()] == visible

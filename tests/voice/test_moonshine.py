@@ -152,7 +152,7 @@ def test_broken_sets_are_named(made: VoiceSet, tmp_path: Path, damage: str, word
         path = folder / made.files[damage]
         path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(Exception, match=r".") as caught:
-        Transcriber(folder, "software")
+        Transcriber(folder, "software", activity=None)
     told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert words in told
 

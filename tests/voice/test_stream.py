@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +14,7 @@ import pytest
 
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, VoiceSetError
 from openrknn.voice.decoding import Found, most_tokens, search
+from openrknn.voice.listener import ListenOptions
 from openrknn.voice.segments import LoudnessActivity, Rules, Segmenter
 from openrknn.voice.spans import FRAME
 from openrknn.voice.stream import Heard, TranscriptStream
@@ -50,13 +55,15 @@ def speech(*parts: float) -> Array:
 
 @pytest.fixture
 def listen(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Transcriber:
-    monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path_factory.mktemp("voices")))  # none there: loudness decides
-    return Transcriber(Counting())
+    monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path_factory.mktemp("voices")))  # none there
+    return Transcriber(Counting(), activity="loudness")
 
 
-def through(listen: Transcriber, samples: Array, size: int, partial: float = 0.25) -> list[tuple[float, Segment]]:
+def through(
+    listen: Transcriber, samples: Array, size: int, partial: float = 0.25, share: float = math.inf
+) -> list[tuple[float, Segment]]:
     """Segments with the seconds that were fed before they came."""
-    stream = listen.stream(partial=partial)
+    stream = listen.stream(partial=partial, partial_share=share)
     found = []
     for at in range(0, len(samples), size):
         for segment in stream.feed(samples[at : at + size]):
@@ -122,20 +129,125 @@ def test_without_segments_the_clock_cuts() -> None:
     assert [part.text for part in found.segments] == ["15.0", "15.0", "2.0"]
 
 
-def test_an_hour_needs_no_more_memory_than_a_minute(listen: Transcriber) -> None:
-    def fed(minutes: int) -> int:
-        block = speech(2.0, 8.0)
-        stream = listen.stream(partial=0)
-        tracemalloc.start()
-        for _ in range(6 * minutes):
-            stream.feed(block)
+class Script:
+    """A detector that knows when somebody speaks: in all but the last second of every ten."""
+
+    def __init__(self) -> None:
+        self._samples = self._frame = 0
+
+    def reset(self) -> None:
+        self._samples = self._frame = 0
+
+    def feed(self, samples: Array) -> list[float]:
+        self._samples += len(samples)
+        first, self._frame = self._frame, self._samples // FRAME
+        return [0.9 if frame * FRAME % (10 * RATE) < 9 * RATE else 0.1 for frame in range(first, self._frame)]
+
+
+def test_an_hour_of_speech_loses_no_segment_and_needs_no_more_memory_than_a_minute() -> None:
+    hear = Counting()
+    with Transcriber(hear, activity="loudness") as listen:
+        listen._idle.append(Script())
+        stream = listen.stream()
+        block = np.zeros(RATE, np.float32)
+        finals: list[Segment] = []
+        for second in range(3600):
+            if second == 3540:
+                tracemalloc.start()
+            finals += [segment for segment in stream.feed(block) if segment.final]
+            assert isinstance(stream, TranscriptStream)
+            assert len(stream._room) <= 32 * RATE
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert isinstance(stream, TranscriptStream)
-        assert len(stream._kept) <= 16 * RATE
-        return kept
+    assert len(finals) == 360
+    assert [round(one.start) for one in finals] == [10 * at for at in range(360)]
+    assert max(abs(one.end - one.start - 9.2) for one in finals) < 0.25
+    assert kept < 2_200_000  # of the last minute, whose samples are 3.8 MB: the room, and six segments
 
-    assert fed(2) < fed(1) + 200_000  # a second of sound is 64000 bytes
+
+def test_partial_results_cost_at_most_half_as_much_as_final_ones() -> None:
+    def heard(partial: float, share: float) -> tuple[float, int]:
+        hear = Counting()
+        with Transcriber(hear, activity="loudness") as listen:
+            listen._idle.append(Script())
+            stream = listen.stream(partial=partial, partial_share=share)
+            told = stream.feed(np.zeros(120 * RATE, np.float32)) + stream.finish()
+        return sum(hear.calls) / RATE, sum(not one.final for one in told)
+
+    finals, none = heard(0, 1.0)
+    rationed, some = heard(0.25, 0.4)
+    unlimited, many = heard(0.25, math.inf)
+    assert none == 0
+    assert rationed <= 1.5 * finals
+    assert some >= 3 * 12  # of each segment: the first, another, and the one in its last pause
+    assert unlimited > 10 * finals
+    assert many > 300
+
+
+def test_a_pause_that_ends_a_segment_is_heard_once(listen: Transcriber) -> None:
+    found = [segment for _, segment in through(listen, speech(0.5, 2.0, 1.5), size=FRAME, share=0.4)]
+    hear = listen._listener
+    assert isinstance(hear, Counting)
+    assert found[-1].final
+    assert found[-1].text == found[-2].text
+    assert found[-1].end == found[-2].end
+    assert len(hear.calls) == len(found) - 1
+
+
+class Unsure(Counting):
+    """Understands what is longer than a second."""
+
+    least_confidence = 0.4
+
+    def hear(self, samples: Array, options: object = None) -> Heard:
+        heard = super().hear(samples, options)
+        return replace(heard, confidence=0.9 if len(samples) > 1.6 * RATE else 0.3)
+
+
+def test_a_text_that_the_model_is_not_sure_of_is_none_and_that_is_said() -> None:
+    with Transcriber(Unsure(), activity="loudness") as listen:
+        found = listen(Audio(speech(1.0, 2.0, 1.5, 1.0, 2.0), RATE))
+        assert len(found.segments) == 1
+        assert "1 of 2 segments (1.4 s) were not understood" in found.warnings[0]
+        assert "it knows en" in found.warnings[0]
+        partial = through(listen, speech(1.0, 0.5), 320)[0][1]
+        assert (partial.final, partial.text) == (False, "")
+        everything = listen(Audio(speech(1.0, 2.0, 1.5, 1.0, 2.0), RATE), options=ListenOptions(filters=False))
+        assert len(everything.segments) == 2
+        assert everything.warnings == ()
+
+
+def test_loudness_is_never_used_unless_somebody_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path))
+    with pytest.raises(VoiceSetError, match=r"(?s)openrknn voice get silero-vad.*--vad loudness.*--no-vad"):
+        Transcriber(Counting())
+
+
+def test_several_streams_at_once_hear_what_each_was_given(listen: Transcriber) -> None:
+    sounds = [speech(0.3, 1.0 + 0.4 * at, 1.0, 1.0, 1.0) for at in range(6)]
+    alone = [[one for _, one in through(listen, sound, FRAME, share=0.4)] for sound in sounds]
+    # In one thread, in turn.
+    streams = [listen.stream() for _ in sounds]
+    turns: list[list[Segment]] = [[] for _ in sounds]
+    for at in range(0, max(map(len, sounds)), FRAME):
+        for stream, sound, found in zip(streams, sounds, turns, strict=True):
+            found.extend(stream.feed(sound[at : at + FRAME]))
+    for stream, found in zip(streams, turns, strict=True):
+        found.extend(stream.finish())
+    finals = [[one for one in found if one.final] for found in alone]
+    assert [[one for one in found if one.final] for found in turns] == finals
+    # In a thread each.
+    together: list[list[Segment]] = [[] for _ in sounds]
+
+    def run(at: int) -> None:
+        together[at] = [one for _, one in through(listen, sounds[at], FRAME, share=0.4)]
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(sounds))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [[one for one in found if one.final] for found in together] == finals
 
 
 def test_streams_end_once_and_transcribers_close(listen: Transcriber) -> None:
@@ -161,7 +273,7 @@ def test_what_is_no_sound_is_named(listen: Transcriber) -> None:
     with pytest.raises(VoiceSetError, match="beam of 0"):
         Transcriber(Counting(), beam=0)
     with pytest.raises(VoiceSetError, match="openrknn voice get moonshine-tiny"):
-        Transcriber()
+        Transcriber(activity="loudness")
 
 
 def test_other_rates_are_brought_to_the_models(listen: Transcriber) -> None:

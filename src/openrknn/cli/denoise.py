@@ -24,7 +24,7 @@ where there is none."""
 EXAMPLES = (
     "openrknn denoise noisy.wav clean.wav",
     "openrknn denoise mic - | aplay -f S16_LE -r 16000 -t raw     what the microphone hears, without noise",
-    "openrknn denoise mic - | openrknn transcribe - --live",
+    "openrknn denoise mic - | openrknn transcribe - --rate 16000 --live",
 )
 
 

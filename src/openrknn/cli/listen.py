@@ -16,8 +16,8 @@ NAME = "listen"
 HELP = "wait for wake words in a recording, a stream or at the microphone"
 DESCRIPTION = """Wait for wake words with openWakeWord's nets, on the NPU, or on the software NPU where there is none.
 Each time one is heard, its time, name and score are printed; with --json one object a line. The sound is a file, - for
-standard input (WAV, or raw 16-bit samples at 16 kHz) or the microphone. `openrknn voice get hey_jarvis` (alexa,
-hey_mycroft, hey_rhasspy, okay_nabu) makes the set of a word, `openrknn voice get my_word.tflite` that of your own."""
+standard input (raw 16-bit samples need --rate) or the microphone. `openrknn voice get hey_jarvis` (alexa, hey_mycroft,
+hey_rhasspy, okay_nabu) makes the set of a word, `openrknn voice get my_word.tflite` that of your own."""
 EXAMPLES = (
     "openrknn listen --wake hey_jarvis",
     "openrknn listen mic --wake hey_jarvis --wake alexa --threshold 0.6",

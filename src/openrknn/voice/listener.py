@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.partials import SHARE
 from openrknn.voice.results import Segment, Word
 from openrknn.voice.segments import Activity, Rules
 from openrknn.voice.sets import VoiceSet
@@ -123,6 +124,7 @@ class Listener(Protocol):
 #   languages  codes of the languages that it knows; else the one of its set
 #   tasks      TASKS that it can do; else "transcribe"
 #   has_words  True: it has times of words
+#   least_confidence  of a text that is kept: below it, the sound was noise or another language; else 0
 #   stream     (StreamParts) -> TextStream | None: a stream of its own; None: take the usual one
 
 
@@ -167,6 +169,11 @@ class StreamParts:
     """Seconds of sound between partial results; 0: final ones only, as for a recording."""
     on_close: Callable[[], None] | None = None
     warnings: tuple[str, ...] = ()
+    partial_share: float = SHARE
+    """What partial results may cost, as a part of the cost of final ones; infinite: a result whenever it is time."""
+    least_confidence: float = 0.0
+    """A text that the model is less sure of is none: noise, or a language that it does not know."""
+    languages: tuple[str, ...] = ()
 
 
 def open_listener(voice: VoiceSet, device: str) -> Listener:

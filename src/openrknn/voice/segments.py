@@ -28,7 +28,10 @@ class Activity(Protocol):
 
 
 class LoudnessActivity:
-    """Loud is speech: the energy of a frame over the quietest of late. Where there is no set for voice activity."""
+    """Loud is speech: the energy of a frame over the quietest of late. Used only if asked for (`--vad loudness`).
+
+    Music and noise are heard as speech, so it is for clean recordings.
+    """
 
     def __init__(self, floor: float = 3e-4, ratio: float = 3.0) -> None:
         self._least, self._ratio = floor, ratio
@@ -103,6 +106,13 @@ class Segmenter:
         if self._start is None:
             return None
         return Spoken(self._start, self.frame * FRAME, is_over=False, voiced=self._voiced)
+
+    @property
+    def pause(self) -> int | None:
+        """Where the segment that is spoken will end if the silence goes on; None while somebody speaks."""
+        if self._start is None or self.frame * FRAME < self._last + max(self._pad, 2 * FRAME):
+            return None
+        return self._last + self._pad
 
     def feed(self, probability: float) -> Iterator[Spoken]:
         """One more frame; gives the segment that ends with it, if one does."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
 from openrknn.voice.listener import AUTO, Heard, Listener, Piece, StreamParts
+from openrknn.voice.partials import PartialBudget
 from openrknn.voice.results import Segment, Word
 from openrknn.voice.segments import Segmenter, Spoken
 from openrknn.voice.spans import FRAME
@@ -21,19 +22,26 @@ __all__ = ["Heard", "Listener", "TranscriptStream", "segment_of"]
 
 _SHORTEST = 0.2
 """Seconds of voice before the first partial result: less than that is a guess."""
+_FEW = 12
 
 
 class TranscriptStream:
     """Takes sound as it comes. Holds the segment that is being spoken, and nothing of what was before.
 
-    `partial`: seconds of sound between partial results, 0 for none. Where computing one takes longer than that, they
-    come as often as they can. `activity` None: no segments are looked for, the sound is cut by the clock.
+    `partial`: at least so many seconds of sound between partial results, 0 for none. Where computing one takes longer,
+    or they would cost more than their share (`openrknn.voice.partials`), they come less often. `activity`
+    None: no segments are looked for, the sound is cut by the clock.
     """
 
     def __init__(self, parts: StreamParts, *, rate: int = 16_000) -> None:
         rules = parts.rules
         self._hear, self._activity, self._partial, self._rate = parts.hear, parts.activity, parts.partial, rate
-        self._options, self.warnings = parts.options, parts.warnings
+        self._parts, self._options = parts, parts.options
+        self._budget = PartialBudget(parts.partial_share, rate)
+        self._ready: tuple[int, int, Heard] | None = None
+        """What was heard from here to there in a pause, which may be the end."""
+        self._segments_told = self._unsure = 0
+        self._unsure_seconds = 0.0
         self.language = "" if parts.options.language == AUTO else parts.options.language
         self._segmenter = Segmenter(rules)
         self._longest = int(rules.longest * rate)
@@ -52,6 +60,19 @@ class TranscriptStream:
     def seconds(self) -> float:
         """Sound that came, in all."""
         return self._frames / self._rate
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody should know who reads the text."""
+        if not self._unsure:
+            return self._parts.warnings
+        known = ", ".join(self._parts.languages) if len(self._parts.languages) <= _FEW else "many"
+        return (
+            *self._parts.warnings,
+            f"{self._unsure} of {self._segments_told} segments ({self._unsure_seconds:.1f} s) were not understood and "
+            f"are left out: noise, or a language that the model does not know (it knows {known or 'one'}); "
+            "--no-filters keeps them",
+        )
 
     def feed(self, samples: npt.NDArray[Any]) -> list[Segment]:
         """More sound (floats at the model's rate): what is new because of it."""
@@ -102,7 +123,7 @@ class TranscriptStream:
             while self._frames - self._first >= self._longest:
                 found += self._final(self._first, self._first + self._longest)
                 self._forget(self._first + self._longest)
-            begun = self._first
+            begun, pause = self._first, None
         else:
             for probability in self._activity.feed(block):
                 if self.on_chance is not None:
@@ -113,15 +134,29 @@ class TranscriptStream:
             if now is None:
                 self._next = 0
                 return found
-            begun = now.start
+            begun, pause = now.start, self._segmenter.pause
             if self._next == 0:
                 self._next = now.voiced + int(min(self._partial, _SHORTEST) * self._rate)
-        if self._partial > 0 and self._frames >= max(self._next, begun + int(_SHORTEST * self._rate)):
-            started = time.perf_counter()
-            found += self._segments(begun, self._frames, is_final=False)
-            spent = time.perf_counter() - started
-            self._next = self._frames + int(max(self._partial, 1.5 * spent) * self._rate)
+        if self._partial > 0:
+            found += self._partial_result(begun, pause)
         return found
+
+    def _partial_result(self, begun: int, pause: int | None) -> list[Segment]:
+        """Of what was said from `begun` on, if it is time for one; in a pause, of all that was said before it, once."""
+        end = self._frames if pause is None else min(pause, self._frames)
+        if pause is not None and self._ready is not None and self._ready[:2] == (begun, end):
+            return []
+        is_time = pause is not None or self._frames >= max(self._next, begun + int(_SHORTEST * self._rate))
+        if not is_time or not self._budget.allows(end - begun, is_pause=pause is not None):
+            return []
+        started = time.perf_counter()
+        # In a pause it is heard as carefully as a final one: it probably is.
+        heard = self._listen(begun, end, is_partial=pause is None)
+        self._ready = None if pause is None else (begun, end, heard)
+        self._budget.spend(end - begun)
+        spent = time.perf_counter() - started
+        self._next = self._frames + int(max(self._partial, 1.5 * spent) * self._rate)
+        return self._segments(heard, begun, end, is_final=False)
 
     @property
     def _kept(self) -> Samples:
@@ -152,28 +187,41 @@ class TranscriptStream:
         if part.is_speech:
             return self._final(part.start, part.end)
         # A click: a partial result may have been given, which this one takes back.
+        self._budget.begin()
         self._index += 1
         return [Segment(self._index - 1, part.start / self._rate, part.end / self._rate, "")]
 
     def _final(self, start: int, end: int) -> list[Segment]:
-        made = self._segments(start, end, is_final=True)
-        self._index += len(made)
-        return made
-
-    def _segments(self, start: int, end: int, *, is_final: bool) -> list[Segment]:
-        """One or more of a final text (a model may tell its parts), one of a partial one."""
-        started = time.perf_counter()
-        options = replace(self._options, partial=not is_final)
-        heard = self._hear(self._kept[start - self._first : end - self._first], options)
-        self.hearing_seconds += time.perf_counter() - started
-        if is_final and heard.text and heard.language:
+        is_ready = self._ready is not None and self._ready[:2] == (start, end)
+        heard = self._ready[2] if self._ready is not None and is_ready else self._listen(start, end, is_partial=False)
+        self._budget.settle(end - start, is_ready=is_ready)
+        self._budget.begin()
+        self._ready = None
+        self._segments_told += 1
+        if heard.text and heard.confidence < self._parts.least_confidence:
+            self._unsure += 1
+            self._unsure_seconds += (end - start) / self._rate
+        elif heard.text and heard.language:
             self.language = heard.language
             if self._options.language == AUTO:  # one recording, one language
                 self._options = replace(self._options, language=heard.language)
-        pieces = heard.pieces if is_final else ()
-        if not pieces:
-            pieces = (Piece(0.0, (end - start) / self._rate, heard.text, heard.tokens, heard.words),)
-        at = start / self._rate
+        made = self._segments(heard, start, end, is_final=True)
+        self._index += len(made)
+        return made
+
+    def _listen(self, start: int, end: int, *, is_partial: bool) -> Heard:
+        started = time.perf_counter()
+        options = replace(self._options, partial=is_partial)
+        heard = self._hear(self._kept[start - self._first : end - self._first], options)
+        self.hearing_seconds += time.perf_counter() - started
+        return heard
+
+    def _segments(self, heard: Heard, start: int, end: int, *, is_final: bool) -> list[Segment]:
+        """One or more of a final text (a model may tell its parts), one of a partial one."""
+        at, seconds = start / self._rate, (end - start) / self._rate
+        if heard.confidence < self._parts.least_confidence:
+            return [segment_of(replace(heard, language=""), Piece(0.0, seconds, ""), self._index, at, final=is_final)]
+        pieces = (heard.pieces if is_final else ()) or (Piece(0.0, seconds, heard.text, heard.tokens, heard.words),)
         return [segment_of(heard, one, self._index + number, at, final=is_final) for number, one in enumerate(pieces)]
 
 

@@ -25,22 +25,26 @@ from openrknn.voice.audio import Audio, Samples, blocks
 from openrknn.voice.errors import AudioError, VoiceSetError
 from openrknn.voice.input_audio import audio_of
 from openrknn.voice.listener import Heard, Listener, ListenOptions, StreamParts, TextStream, check, open_listener
+from openrknn.voice.partials import SHARE
 from openrknn.voice.results import Segment, Transcript
 from openrknn.voice.segments import Activity, LoudnessActivity, Rules
-from openrknn.voice.sets import VoiceSet, open_set
+from openrknn.voice.sets import VoiceSet, home, open_set
 from openrknn.voice.stream import TranscriptStream
 
 _BLOCK = 16_000
 _FILE_SILENCE = 1.2
 """Seconds without speech that end a segment of a recording."""
+LOUDNESS = "loudness"
+"""Instead of the name of a set for voice activity."""
+_USUAL = "silero-vad"
 
 
 class Transcriber(Closing):
     """A speech model with what is around it: files and rates before, segments and words behind it.
 
-    `activity` is a set that tells speech from silence; None looks for no pauses and cuts by the clock. The default is
-    used if it is installed, else loudness decides. `options` hold for every recording that brings none of its own;
-    `beam` is one of them. Several threads may use one transcriber; the model hears one piece at a time.
+    `activity` is a set that tells speech from silence (`openrknn voice get silero-vad`); "loudness" takes whatever is
+    loud for speech, None looks for no pauses and cuts by the clock. `options` hold for every recording that brings none
+    of its own; `beam` is one of them. Several threads may use one transcriber; the model hears one piece at a time.
     """
 
     def __init__(
@@ -48,7 +52,7 @@ class Transcriber(Closing):
         model: str | Path | VoiceSet | Listener = "moonshine-tiny",
         device: str = "auto",
         *,
-        activity: str | Path | VoiceSet | None = "silero-vad",
+        activity: str | Path | VoiceSet | None = _USUAL,
         beam: int = 1,
         rules: Rules | None = None,
         options: ListenOptions | None = None,
@@ -106,8 +110,13 @@ class Transcriber(Closing):
         told = Transcript(tuple(_numbered(segments)), stream.seconds, stream.language or self.language, timing)
         return replace(told, task=task if task in self.tasks else self.tasks[0], warnings=stream.warnings)
 
-    def stream(self, *, partial: float = 0.25, options: ListenOptions | None = None) -> TextStream:
-        """For sound that is still coming; `partial` seconds of it between partial results, 0 for final ones only."""
+    def stream(
+        self, *, partial: float = 0.25, options: ListenOptions | None = None, partial_share: float = SHARE
+    ) -> TextStream:
+        """For sound that is still coming; at least `partial` seconds between partial results, 0 for final ones only.
+
+        `partial_share`: what they may cost, as a part of the cost of final ones; `math.inf`: one whenever it is time.
+        """
         self._check()
         chosen, warnings = check(self._listener, self.language, options or self.options)
         rules = self.rules if partial else self._file_rules
@@ -118,7 +127,10 @@ class Transcriber(Closing):
                 with self._lock:
                     self._idle.append(activity)
 
-        parts = StreamParts(self._hear, activity, rules, chosen, partial, give_back, warnings)
+        least = getattr(self._listener, "least_confidence", 0.0) if chosen.filters else 0.0
+        parts = StreamParts(
+            self._hear, activity, rules, chosen, partial, give_back, warnings, partial_share, least, self.languages
+        )
         own = getattr(self._listener, "stream", None)
         return (own(parts) if own is not None else None) or TranscriptStream(parts, rate=self.rate)
 
@@ -170,7 +182,7 @@ class Transcriber(Closing):
                 taken = self._idle.pop()
                 taken.reset()
                 return taken
-        if self._activity is None:
+        if self._activity == LOUDNESS:
             return LoudnessActivity()
         made = import_module("openrknn.voice.activity").VoiceActivity(self._activity, self.device)
         return cast(Activity, made)
@@ -182,12 +194,16 @@ def _numbered(segments: Iterable[Segment]) -> list[Segment]:
     return [replace(one, index=number) for number, one in enumerate(said)]
 
 
-def _activity_set(activity: str | Path | VoiceSet | None) -> VoiceSet | None:
-    if activity is None:
-        return None
+def _activity_set(activity: str | Path | VoiceSet | None) -> VoiceSet | str | None:
+    if activity is None or activity == LOUDNESS:
+        return activity
     try:
         return open_set(activity, "activity")
-    except VoiceSetError:
-        if activity == "silero-vad":  # nobody asked for it, and loudness does for clean recordings
-            return None
-        raise
+    except VoiceSetError as error:
+        if activity != _USUAL:
+            raise
+        raise VoiceSetError(
+            f"the set {_USUAL!r}, which tells speech from silence, music and noise, is not in {home()}: get it with "
+            f"`openrknn voice get {_USUAL}`. Without it: --vad {LOUDNESS} takes whatever is loud for speech, "
+            f'--no-vad cuts by the clock (activity="{LOUDNESS}" or None); both hear words where there are none'
+        ) from error

@@ -11,9 +11,10 @@ from openrknn.cli.common.outputs import PAGE, OutputFile
 NAME = "transcribe"
 HELP = "write down what is said in a recording, a stream or at the microphone"
 DESCRIPTION = """Write down what is said: in a file (WAV of any kind and rate; other formats with soundfile or ffmpeg),
-on standard input (-: WAV, or raw 16-bit samples at 16 kHz) or at the microphone (mic, or mic:DEVICE). Pauses cut the
-sound into segments with times. The model is a set of `openrknn voice get`; it runs on the NPU, or on the software NPU
-where there is none. Ctrl-C ends with what was heard until then."""
+on standard input (-: the same formats, seen in the first bytes; raw 16-bit samples with --rate) or at the microphone
+(mic, or mic:DEVICE). Pauses, which the set silero-vad finds, cut the sound into segments with times. The model is a
+set of `openrknn voice get`; it runs on the NPU, or on the software NPU where there is none. Ctrl-C ends with what was
+heard until then."""
 EXAMPLES = (
     "openrknn transcribe talk.wav",
     "openrknn transcribe mic --live                              words while they are spoken",
@@ -34,16 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--live", action="store_true", help="show words while they are spoken; with --json: JSON lines")
     partial = number("a time between partial results, 0.05 to 60 seconds", 0.05, 60)
     parser.add_argument("--partial", metavar="S", type=partial, default=0.25, help="between partial results (0.25)")
+    cost = number("what partial results may cost beside final ones, 0 to 100 times as much", 0, 100)
+    share = "their cost, by that of final ones (0.4)"
+    parser.add_argument("--partial-cost", metavar="X", type=cost, default=0.4, help=share)
     beam = number("a number of beams, 1 to 16", 1, 16, whole=True)
     parser.add_argument("--beam", metavar="N", type=beam, default=1, help="texts followed side by side (1: greedy)")
-    parser.add_argument("--vad", metavar="SET", default="silero-vad", help="set that tells speech from silence")
+    parser.add_argument("--vad", metavar="SET", default="silero-vad", help="set that finds speech, or loudness")
     parser.add_argument("--no-vad", action="store_true", help="look for no pauses: cut by the clock")
+    keep = "keep text that is probably invented: of noise, or another language"
+    parser.add_argument("--no-filters", action="store_true", help=keep)
     rate = "standard input is raw 16-bit samples of this rate"
     parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
     devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"
     parser.add_argument("--device", default="auto", help=devices)
-
-
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

@@ -16,7 +16,7 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.transcribe.screens import Screen, screen_for
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, Transcript
 from openrknn.voice.audio import Samples, blocks
-from openrknn.voice.listener import TextStream
+from openrknn.voice.listener import ListenOptions, TextStream
 
 __all__ = ["run_transcribe"]
 
@@ -32,7 +32,8 @@ def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
     started = time.perf_counter()
     activity = None if arguments.no_vad else arguments.vad
-    with Transcriber(arguments.model, arguments.device, activity=activity, beam=arguments.beam) as listen:
+    options = ListenOptions(beam=arguments.beam, filters=not arguments.no_filters)
+    with Transcriber(arguments.model, arguments.device, activity=activity, options=options) as listen:
         opened = time.perf_counter()
         size = int(_BLOCK * listen.rate)
         source = blocks(arguments.audio, rate=listen.rate, size=size, raw_rate=arguments.rate)
@@ -69,7 +70,9 @@ class _Ear:
     """A stream, and as much of what it told as is needed later."""
 
     def __init__(self, listen: Transcriber, arguments: argparse.Namespace) -> None:
-        self.stream: TextStream = listen.stream(partial=arguments.partial if arguments.live else 0)
+        self.stream: TextStream = listen.stream(
+            partial=arguments.partial if arguments.live else 0, partial_share=arguments.partial_cost
+        )
         self._listen = listen
         self.rate = listen.rate
         self.segments: list[Segment] = []

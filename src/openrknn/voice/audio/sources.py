@@ -22,13 +22,14 @@ from openrknn.voice.audio.sound import Samples
 from openrknn.voice.audio.wav import WavStream, is_wav
 from openrknn.voice.errors import AudioError, MicrophoneError
 
+
 def blocks(
     source: str | os.PathLike[str] | BinaryIO, *, rate: int = 16_000, size: int = 1600, raw_rate: int | None = None
 ) -> Iterator[Samples]:
     """Blocks of `size` samples at `rate`, the last one shorter.
 
-    `source` is a file, `-` for standard input, a binary stream, or `mic` or `mic:DEVICE`. The format of a stream is seen
-    in its first bytes; `raw_rate` says that they are raw samples of this rate (16 bits, little endian, one channel).
+    `source` is a file, `-` for standard input, a binary stream, or `mic` or `mic:DEVICE`. The format of a stream is
+    seen in its first bytes; `raw_rate`: they are raw samples of this rate (16 bits, little endian, one channel).
     """
     if isinstance(source, str) and (source == "mic" or source.startswith("mic:")):
         return _even(_at_rate(microphone(source[4:], size=size), MICROPHONE_RATE, rate), size)
@@ -67,8 +68,8 @@ def _piped(stream: BinaryIO, name: str, rate: int, size: int, raw_rate: int | No
         kind = format_of(head)
         if kind is None:
             raise AudioError(
-                f"{name}: begins with {head[:8]!r}, which is no format of recordings that is known (WAV, FLAC, OGG, MP3, "
-                "MP4, ...). Raw 16-bit samples of one channel are read when their rate is given: --rate 16000, or "
+                f"{name}: begins with {head[:8]!r}, which is no format of recordings that is known (WAV, FLAC, OGG, "
+                "MP3, MP4, ...). Raw 16-bit samples of one channel are read when their rate is given: --rate 16000, or "
                 "blocks(..., raw_rate=16000)"
             )
         with decoded_stream(stream, head, kind, name, size) as (found, parts):
