@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _ffmpeg(
             threading.Thread(target=_pump, args=arguments, name="openrknn-decoding", daemon=True).start()
         try:
             try:
-                reader = WavStream(child.stdout, name)
+                reader = WavStream(cast(BinaryIO, child.stdout), name)
             except AudioError:
                 child.wait()
                 raise AudioError(f"{name}: no recording that ffmpeg can read: {_last_words(words)}") from None
