@@ -43,7 +43,7 @@ class FragileEngine(FakeEngine):
             row[END] = -20
         if at >= 0 and b"|" in text[at:]:
             said, _, written = text[at + 4 :].partition(b"|")
-            written = written.removeprefix(b"</u><a>")
+            written = written.removeprefix(b"</u><a>").removeprefix(b"<think>\n")
             row[:SIZE] = -20
             row[said[len(written)] if len(written) < len(said) else END] = 20
         return row
@@ -58,6 +58,16 @@ class FakeTemplate:
         return head + "".join(f"<{one['role'][0]}>{one['content']}</{one['role'][0]}>" for one in messages) + "<a>"
 
 
+class ThinkingTemplate(FakeTemplate):
+    """Begins a thought, unless it is told not to."""
+
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None, **more: Any
+    ) -> str:
+        text = super().render(messages, tools=tools, **more)
+        return text + "<think>\n" if more.get("enable_thinking", True) else text
+
+
 class FakeEmbedder:
     def hidden(self, tokens: Sequence[int]) -> Floats:
         return np.stack([np.array([token, 1, len(tokens)], np.float32) for token in tokens])
@@ -68,9 +78,12 @@ def open_fake_language(where: str, device: str, sequences: int) -> LanguageModel
     assert device == "auto"
     name = Path(where).stem
     size = Path(where).stat().st_size
-    details = Details(name, "fake", 1234, 512, size, "gguf", "Q4_1", "MIT", "not the NPU", "{{x}}")
+    thinks = name == "thinker"
+    source = "{% if enable_thinking %}<think>{% endif %}" if thinks else "{{x}}"
+    details = Details(name, "fake", 1234, 512, size, "gguf", "Q4_1", "MIT", "not the NPU", source)
     generator = Generator(FragileEngine(), FakeVocabulary(), most_sequences=sequences)
-    return LanguageModel(details, generator, template=FakeTemplate(), embedder=FakeEmbedder())
+    template = ThinkingTemplate() if thinks else FakeTemplate()
+    return LanguageModel(details, generator, template=template, embedder=FakeEmbedder())
 
 
 def greedy(prompt: str, count: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ import pytest
 
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import IN_PROCESS, Limits, Settings
+from tests.llm.fakes import FakeEngine, FakeVocabulary, by_hand
 from tests.serve.asking import PATIENCE, ask, helpers
 from tests.serve.languages import chat_prompt, greedy, open_fake_language
 from tests.serve.sessions import until
@@ -324,6 +327,50 @@ def test_a_crash_and_a_hang_end_their_streams_only_with_words(server: Server, cl
         until(lambda: ask(server, "POST", "/v1/completions", '{"prompt": "On"}', TOKEN).status == 200)
         assert client.completions.create(model="tiny", prompt="On", temperature=0).choices[0].text == greedy("On", 16)
     assert language.restarts == restarts + 2
+
+
+def _begin(server: Server, prompt: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, bytes]:
+    """A stream that has begun, with its first event."""
+    where = urlsplit(server.url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=PATIENCE)
+    body = {"prompt": prompt, "temperature": 0, "max_tokens": 400, "stream": True, "ignore_eos": True}
+    connection.request("POST", "/v1/completions", json.dumps({"model": "tiny", **body}), TOKEN)
+    answer = connection.getresponse()
+    return connection, answer, answer.readline()
+
+
+def test_killed_with_streams_running(tmp_path: Path) -> None:
+    """SIGKILL in the middle: each stream has its own beginning and then the reason; none of it is mixed or lost."""
+    file = tmp_path / "tiny.gguf"
+    file.write_bytes(b"x")
+    settings = Settings([], llms=[str(file)], http_port=0, grpc_port=None, token="sesame")
+    with running(settings, open_language=open_fake_language) as server:
+        _kill_with_streams_running(server)
+
+
+def _kill_with_streams_running(server: Server) -> None:
+    language = server.plane.languages.find("tiny")
+    restarts = language.restarts
+    prompts = [f"{number} slow!" for number in range(6)]
+    begun = [_begin(server, prompt) for prompt in prompts]
+    # One of them goes away at the same time.
+    begun[0][0].close()
+    (pid,) = language.pids()
+    os.kill(pid, signal.SIGKILL)
+    for prompt, (connection, answer, first) in list(zip(prompts, begun, strict=True))[1:]:
+        lines = [line for line in (first + answer.read()).decode().split("\n") if line]
+        rows = [json.loads(line.removeprefix("data: ")) for line in lines]
+        text = "".join(row["choices"][0]["text"] for row in rows[:-1])
+        tokens = by_hand(FakeEngine(ends=False), list(prompt.encode()), 400)
+        whole = b"".join(map(FakeVocabulary().piece, tokens)).decode("utf-8", "replace")
+        assert text
+        assert whole.startswith(text.rstrip("\ufffd"))
+        assert "SIGKILL" in rows[-1]["error"]["message"]
+        connection.close()
+    until(lambda: ask(server, "POST", "/v1/completions", '{"prompt": "On"}', TOKEN).status == 200)
+    assert _stream(server, "Then", 5) == (greedy("Then", 5), True)
+    until(lambda: language.active == 0)
+    assert language.restarts == restarts + 1
 
 
 def test_a_full_queue_says_so(tmp_path: Path) -> None:

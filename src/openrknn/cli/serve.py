@@ -131,6 +131,8 @@ def _add_languages(texts: argparse._ArgumentGroup) -> None:
                        help="serve a language model: a GGUF file, or a name that was got; repeat for more")  # fmt: skip
     texts.add_argument("--llm-sequences", type=positive, metavar="N", default=8,
                        help="requests that one language model computes together (default: 8)")  # fmt: skip
+    texts.add_argument("--llm-client-requests", type=positive, metavar="N", default=0,
+                       help="requests of one client to a model at a time (default: no limit)")  # fmt: skip
 
 
 def _add_client_limits(limits: argparse._ArgumentGroup) -> None:
@@ -195,6 +197,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         voice_streams=arguments.voice_streams,
         llms=arguments.llm,
         llm_sequences=arguments.llm_sequences,
+        llm_client_requests=arguments.llm_client_requests,
         wyoming=arguments.wyoming,
         name=arguments.name,
         host=arguments.host,

@@ -75,6 +75,12 @@ class LanguageModel:
     def chat_tokens(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **more: Any
     ) -> list[int]:
+        """The tokens of a chat."""
+        return self.generator.vocabulary.encode(self.chat_prompt(messages, tools, **more))
+
+    def chat_prompt(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None, **more: Any
+    ) -> str:
         """The prompt of a chat."""
         if self.template is None:
             raise UnsupportedError(
@@ -83,7 +89,7 @@ class LanguageModel:
             )
         if not messages:
             raise PromptError("there are no messages; give at least one")
-        return self.generator.vocabulary.encode(self.template.render(messages, tools=tools, **more))
+        return self.template.render(messages, tools=tools, **more)
 
     def hidden(self, tokens: Sequence[int]) -> Floats:
         """The rows of the last layer, after the last norm: [tokens, width]."""

@@ -12,6 +12,7 @@ from openrknn.llm.errors import TemplateError
 from openrknn.llm.generation.errors import ConstraintError, PromptError
 from openrknn.llm.generation.events import Event
 from openrknn.llm.generation.model import LanguageModel
+from openrknn.llm.generation.thinking import opened_thought
 from openrknn.serve.llm.words import event_row, read_request
 from openrknn.serve.worker.message_socket import ClosedSocketError, MessageSocket
 
@@ -40,6 +41,8 @@ class Handler:
         self._asked: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._clients: dict[int, int] = {}
         """Number of the scheduler -> number of the server."""
+        self._opened: dict[int, str] = {}
+        """Number of the server -> the tag that closes the thought in which its prompt ends."""
 
     def run(self) -> None:
         """Until the server closes the connection."""
@@ -91,17 +94,27 @@ class Handler:
     def _start(self, words: Mapping[str, Any]) -> int:
         request = read_request(words["request"])
         scheduler = self._model.generator.scheduler
-        return scheduler.add(self._tokens(words), request)
+        if words.get("messages") is None:
+            return scheduler.add(self._tokens(words), request)
+        prompt = self._chat_prompt(words)
+        number = scheduler.add(self._model.generator.vocabulary.encode(prompt), request)
+        if request.constraint is None and (opened := opened_thought(prompt)):
+            self._opened[words["id"]] = opened
+        return number
+
+    def _chat_prompt(self, words: Mapping[str, Any]) -> str:
+        return self._model.chat_prompt(words["messages"], words.get("tools"), **(words.get("options") or {}))
 
     def _tokens(self, words: Mapping[str, Any]) -> list[int]:
         if words.get("messages") is not None:
-            return self._model.chat_tokens(words["messages"], words.get("tools"), **(words.get("options") or {}))
+            return self._model.generator.vocabulary.encode(self._chat_prompt(words))
         prompt = words["prompt"]
         if isinstance(prompt, str):
             return self._model.generator.vocabulary.encode(prompt)
         return [int(one) for one in prompt]
 
     def _cancel(self, number: int) -> None:
+        self._opened.pop(number, None)
         for mine, theirs in list(self._clients.items()):
             if theirs == number:
                 del self._clients[mine]
@@ -128,7 +141,10 @@ class Handler:
                 rows.append([number, _failure(outcome)])
                 del self._clients[mine]
                 continue
-            rows.append([number, event_row(outcome, self._model.generator.vocabulary)])
+            row = event_row(outcome, self._model.generator.vocabulary)
+            if opened := self._opened.pop(number, ""):
+                row["opened"] = opened
+            rows.append([number, row])
             if outcome.finish is not None:
                 del self._clients[mine]
         self._send(rows)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, fields
@@ -80,7 +81,8 @@ class Language:
         self._run_seconds, self._request_seconds = limits.run_seconds, limits.request_seconds
         self._load_seconds = limits.load_seconds
         self._most = settings.llm_sequences + settings.queue_size
-        self.sequences = settings.llm_sequences
+        self.sequences, self._most_of_one = settings.llm_sequences, settings.llm_client_requests
+        self._of_clients: Counter[str] = Counter()
         self.stats = LanguageStats()
         self.active = 0
         self.loaded = time.time()
@@ -135,9 +137,9 @@ class Language:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    async def generate(self, words: dict[str, Any]) -> AsyncGenerator[Row]:
+    async def generate(self, words: dict[str, Any], client: str) -> AsyncGenerator[Row]:
         """The events of one request. Closing the generator cancels what is not computed yet."""
-        async with aclosing(self._answers({"do": "start", **words})) as answers:
+        async with aclosing(self._answers({"do": "start", **words}, client)) as answers:
             async for answer in answers:
                 row = read_row(answer)
                 if row.statistics is not None:
@@ -148,22 +150,29 @@ class Language:
                 if row.finish is not None:
                     return
 
-    async def ask(self, do: str, **words: Any) -> dict[str, Any]:
+    async def ask(self, do: str, client: str, **words: Any) -> dict[str, Any]:
         """A question with one answer."""
-        async with aclosing(self._answers({"do": do, **words})) as answers:
+        async with aclosing(self._answers({"do": do, **words}, client)) as answers:
             return await anext(answers)
 
-    def check_room(self, count: int = 1) -> None:
-        """Before anything is begun: a full queue says so at once."""
+    def check_room(self, client: str, count: int = 1) -> None:
+        """Before anything is begun: a full queue says so at once, and a client that has its share too."""
+        mine = self._of_clients.get(client, 0)
+        if self._most_of_one and mine + count > self._most_of_one:
+            raise FullError(
+                f"this client has {mine} requests to model {self.name!r} and may have {self._most_of_one} "
+                "(--llm-client-requests); try again later"
+            )
         if self.active + count > self._most:
             raise FullError(f"model {self.name!r} has {self.waiting} requests waiting; try again later")
 
-    async def _answers(self, words: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
+    async def _answers(self, words: dict[str, Any], client: str) -> AsyncGenerator[dict[str, Any]]:
         self.active += 1
+        self._of_clients[client] += 1
         line: Line | None = None
         number, is_complete = 0, False
         try:
-            self.check_room(0)
+            self.check_room(client, 0)
             line = await self._open()
             number, answers = line.begin(words)
             deadline: float | None = time.monotonic() + self._request_seconds
@@ -181,6 +190,9 @@ class Language:
             raise
         finally:
             self.active -= 1
+            self._of_clients[client] -= 1
+            if not self._of_clients[client]:
+                del self._of_clients[client]
             if line is not None and number:
                 line.end(number, is_complete=is_complete)
 

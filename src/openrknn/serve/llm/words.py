@@ -10,6 +10,7 @@ from openrknn.llm.generation.constraint import Constraint
 from openrknn.llm.generation.events import Event, Statistics
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
+from openrknn.llm.generation.thinking import CLOSING_TAGS
 from openrknn.llm.generation.vocabulary import Vocabulary
 from openrknn.serve.errors import ModelFailedError
 
@@ -43,6 +44,8 @@ class Row:
     stop: str | None = None
     statistics: Statistics | None = None
     """With the last event."""
+    opened: str = ""
+    """With the first event, where the prompt ends inside a thought: the tag that closes it."""
 
 
 def request_words(request: Request) -> dict[str, Any]:
@@ -92,8 +95,10 @@ def read_row(words: Mapping[str, Any]) -> Row:
             numbers = Statistics(**{name: float(value) for name, value in words["statistics"].items()})  # type: ignore[arg-type]
             for name in ("prompt_tokens", "reused_tokens", "generated_tokens", "drafted_tokens", "accepted_tokens"):
                 setattr(numbers, name, int(getattr(numbers, name)))
-        stop = words.get("stop")
-        return Row(str(words["text"]), piece, finish, str(stop) if stop is not None else None, numbers)
+        stop, opened = words.get("stop"), words.get("opened", "")
+        if opened and opened not in CLOSING_TAGS:
+            raise ValueError("there is no such tag")
+        return Row(str(words["text"]), piece, finish, str(stop) if stop is not None else None, numbers, opened)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ModelFailedError("the model's process sent an event in a form that cannot be") from None
 

@@ -10,14 +10,16 @@ from typing import Any
 from openrknn.llm.generation.constraint import Constraint
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
+from openrknn.llm.generation.thinking import can_think
 from openrknn.llm.generation.toolcalls import tool_schema
 from openrknn.serve.errors import BadRequestError
+from openrknn.serve.llm.language import Language
 from openrknn.serve.llm.words import request_words
 from openrknn.serve.rest.fields import Fields
 
 __all__ = [
     "MOST_CHOICES", "Tools", "chat_logprobs", "choice_words", "format_of", "generation_request", "messages_of",
-    "sampling_of", "tools_of",
+    "sampling_of", "thinking_options", "tools_of",
 ]  # fmt: skip
 
 MOST_CHOICES = 16
@@ -26,6 +28,7 @@ _MOST_TOP = 20
 _MOST_TOOLS = 128
 _MOST_SEED = 2**63
 _MANY = 1_000_000
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
@@ -107,9 +110,16 @@ def _message(number: int, given: Any) -> dict[str, Any]:
     made: dict[str, Any] = {
         "role": "system" if role == "developer" else role, "content": _content(where, given.get("content"))
     }  # fmt: skip
+    for name in ("images", "audio", "function_call"):
+        if given.get(name):
+            hint = "send 'tool_calls'" if name == "function_call" else "this server takes text only"
+            raise BadRequestError(f"{where} has {name!r}; {hint}")
     for name in ("name", "tool_call_id", "tool_name"):
         if isinstance(given.get(name), str):
             made[name] = given[name]
+    thought = given.get("reasoning_content") or given.get("thinking")
+    if isinstance(thought, str) and thought:
+        made["reasoning_content"] = thought  # the name in templates
     if given.get("tool_calls"):
         made["tool_calls"] = _calls(where, given["tool_calls"])
     return made
@@ -191,6 +201,23 @@ def tools_of(fields: Fields) -> Tools:
         there = ", ".join(names)[:200]
         raise BadRequestError(f"'tool_choice' is none, auto, required or one of the functions: {there}")
     return Tools(tuple(given), names, Constraint.json_schema(tool_schema(given, name)))
+
+
+def thinking_options(asked: Any, language: Language, name: str) -> dict[str, Any]:
+    """'think' of Ollama and 'reasoning_effort' of OpenAI, as variables of chat templates."""
+    if asked is None:
+        return {}
+    if not isinstance(asked, bool) and asked not in _EFFORTS:
+        raise BadRequestError(f"{name!r} is {', '.join(_EFFORTS)}, not {asked!r:.40}")
+    is_wanted = asked not in (False, "none", "minimal")
+    if not can_think(language.card.template):
+        if is_wanted:
+            raise BadRequestError(
+                f"{name!r}: {language.name!r} does not support thinking: its template has no sign of it"
+            )
+        return {}
+    effort = {"reasoning_effort": asked} if isinstance(asked, str) else {}
+    return {"enable_thinking": is_wanted, **effort}
 
 
 def format_of(fields: Fields) -> Constraint | None:

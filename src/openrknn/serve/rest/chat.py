@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from openrknn.llm.generation.events import Statistics
-from openrknn.llm.generation.toolcalls import ToolCall, ToolText
+from openrknn.llm.generation.toolcalls import ToolCall
 from openrknn.serve.errors import BadRequestError, ServeError
 from openrknn.serve.llm.language import Language
 from openrknn.serve.llm.words import Row, TokenLogprob
@@ -25,12 +25,15 @@ from openrknn.serve.rest.asked import (
     format_of,
     generation_request,
     messages_of,
+    thinking_options,
     tools_of,
 )  # fmt: skip
 from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.fields import Fields
-from openrknn.serve.rest.generating import EVENT_HEADERS, counted, merged, read_fields, usage
+from openrknn.serve.rest.generating import EVENT_HEADERS, client_of, counted, merged, read_fields, usage
+from openrknn.serve.rest.known_fields import CHAT, check_known
 from openrknn.serve.rest.openai import event, failed_event
+from openrknn.serve.rest.told import Part, Told
 
 __all__ = ["Chat"]
 
@@ -41,29 +44,20 @@ _MANY = 1_000_000
 class _Choice:
     """What was written of one choice."""
 
-    tools: ToolText | None
-    content: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
+    told: Told
     logprobs: list[dict[str, Any]] = field(default_factory=list)
     finish: str = ""
     statistics: Statistics = field(default_factory=Statistics)
 
-    def take(self, row: Row) -> tuple[str, list[ToolCall]]:
-        """Text and calls that this row completes."""
-        text, calls = row.text, list[ToolCall]()
-        if self.tools is not None:
-            text, calls = self.tools.feed(row.text)
-            if row.finish is not None:
-                more, rest = self.tools.finish()
-                text, calls = text + more, calls + rest
-        self.content.append(text)
-        self.calls += calls
+    def take(self, row: Row) -> Part:
+        """What this row completes."""
+        part = self.told.take(row)
         if row.piece is not None:
             self.logprobs.append(_logprob(row.piece, row.piece.top))
         if row.finish is not None:
-            self.finish = "tool_calls" if self.calls else row.finish
+            self.finish = "tool_calls" if self.told.calls else row.finish
             self.statistics = row.statistics or Statistics()
-        return text, calls
+        return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +85,7 @@ class Chat:
 
     async def completions(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
+        check_known(fields, CHAT)
         language = self._plane.languages.find(fields.raw("model") or "")
         count = fields.integer("n", 1, 1, MOST_CHOICES)
         tools, logprobs = tools_of(fields), chat_logprobs(fields)
@@ -99,10 +94,13 @@ class Chat:
         wanted = generation_request(fields, most=most, logprobs=logprobs, constraint=constraint)
         words = {
             "messages": messages_of(fields), "tools": list(tools.given) or None,
-            "options": _template_options(fields),
+            "options": _template_options(fields, language),
         }  # fmt: skip
-        rows = self._rows(language, [{**words, "request": choice_words(wanted, one)} for one in range(count)])
-        choices = [_Choice(ToolText(tools.names) if tools.names else None) for _ in range(count)]
+        client = client_of(request)
+        rows = self._rows(language, client, [{**words, "request": choice_words(wanted, one)} for one in range(count)])
+        most_calls = None if fields.flag("parallel_tool_calls", default=True) else 1
+        is_constrained = constraint is not None
+        choices = [_Choice(Told(tools.names, most_calls, is_constrained)) for _ in range(count)]
         with_usage = fields.inside("stream_options").flag("include_usage")
         answer = _Answer(language.name, logprobs is not None, with_usage)
         if not fields.flag("stream"):
@@ -116,18 +114,21 @@ class Chat:
             _events(first, rows, choices, answer), media_type="text/event-stream", headers=EVENT_HEADERS
         )
 
-    def _rows(self, language: Language, requests: list[dict[str, Any]]) -> AsyncGenerator[tuple[int, Row]]:
-        language.check_room(len(requests))
-        return counted(self._plane, merged([language.generate(one) for one in requests]))
+    def _rows(
+        self, language: Language, client: str, requests: list[dict[str, Any]]
+    ) -> AsyncGenerator[tuple[int, Row]]:
+        language.check_room(client, len(requests))
+        return counted(self._plane, merged([language.generate(one, client) for one in requests]))
 
 
-def _template_options(fields: Fields) -> dict[str, Any]:
+def _template_options(fields: Fields, language: Language) -> dict[str, Any]:
     """Variables of the template, such as enable_thinking of Qwen 3."""
+    effort = thinking_options(fields.raw("reasoning_effort"), language, "reasoning_effort")
     given = fields.inside("chat_template_kwargs").words
     reserved = {"messages", "tools", "add_generation_prompt"} & set(given)
     if reserved:
         raise BadRequestError(f"'chat_template_kwargs' may not set {', '.join(sorted(reserved))}")
-    return dict(given)
+    return {**effort, **given}
 
 
 async def _collect(rows: AsyncGenerator[tuple[int, Row]], choices: list[_Choice]) -> None:
@@ -139,14 +140,22 @@ async def _collect(rows: AsyncGenerator[tuple[int, Row]], choices: list[_Choice]
 def _whole(answer: _Answer, choices: list[_Choice]) -> dict[str, Any]:
     made = []
     for number, choice in enumerate(choices):
-        content = "".join(choice.content)
-        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
-        if choice.calls:
-            message["content"] = content or None
-            message["tool_calls"] = [_call(call) for call in choice.calls]
+        told = choice.told
+        message: dict[str, Any] = {"role": "assistant", "content": told.text, "refusal": None}
+        if told.thought:
+            message["reasoning_content"] = told.thought
+        if told.calls:
+            message["content"] = told.text or None
+            message["tool_calls"] = [_call(call) for call in told.all_calls]
         logprobs = {"content": choice.logprobs, "refusal": None} if answer.has_logprobs else None
         made.append({"index": number, "message": message, "logprobs": logprobs, "finish_reason": choice.finish})
-    return answer.words("chat.completion", made, usage=usage([one.statistics for one in choices]))
+    return answer.words("chat.completion", made, usage=_usage(choices))
+
+
+def _usage(choices: list[_Choice]) -> dict[str, Any]:
+    words = usage([one.statistics for one in choices])
+    thought = sum(one.told.thought_tokens for one in choices)
+    return {**words, "completion_tokens_details": {"reasoning_tokens": thought}}
 
 
 async def _events(
@@ -165,14 +174,17 @@ async def _events(
             number, row = first
             while True:
                 choice = choices[number]
-                text, calls = choice.take(row)
+                known = choice.told.calls
+                part = choice.take(row)
                 told = None
                 if answer.has_logprobs and row.piece is not None:
                     told = {"content": [_logprob(row.piece, row.piece.top)], "refusal": None}
-                if text or told is not None:
-                    yield chunk(number, {"content": text}, logprobs=told)
-                for call in calls:
-                    place = choice.calls.index(call)
+                delta = {"reasoning_content": part.thought} if part.thought else {}
+                if part.text or (told is not None and not delta):
+                    delta["content"] = part.text
+                if delta:
+                    yield chunk(number, delta, logprobs=told)
+                for place, call in enumerate(part.calls, known):
                     yield chunk(number, {"tool_calls": [{"index": place, **_call(call)}]})
                 if row.finish is not None:
                     yield chunk(number, {}, choice.finish)
@@ -184,8 +196,7 @@ async def _events(
         yield failed_event(error)
         return
     if answer.with_usage:
-        numbers = usage([one.statistics for one in choices])
-        yield event(answer.words("chat.completion.chunk", [], usage=numbers))
+        yield event(answer.words("chat.completion.chunk", [], usage=_usage(choices)))
     yield b"data: [DONE]\n\n"
 
 

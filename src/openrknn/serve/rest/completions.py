@@ -22,7 +22,8 @@ from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.asked import MOST_CHOICES, choice_words, format_of, generation_request
 from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.fields import Fields
-from openrknn.serve.rest.generating import EVENT_HEADERS, counted, merged, read_fields, usage
+from openrknn.serve.rest.generating import EVENT_HEADERS, client_of, counted, merged, read_fields, usage
+from openrknn.serve.rest.known_fields import COMPLETIONS, EMBEDDINGS, check_known
 from openrknn.serve.rest.openai import event, failed_event
 
 __all__ = ["Completions", "embedded", "prompts_of"]
@@ -75,6 +76,7 @@ class Completions:
 
     async def completions(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
+        check_known(fields, COMPLETIONS)
         language = self._plane.languages.find(fields.raw("model") or "")
         prompts, count = prompts_of(fields, "prompt"), fields.integer("n", 1, 1, MOST_CHOICES)
         echo = fields.flag("echo")
@@ -83,9 +85,10 @@ class Completions:
         most = fields.integer("max_tokens", _USUAL_TOKENS, 1, _MANY)
         wanted = generation_request(fields, most=most, logprobs=logprobs, constraint=format_of(fields))
         choices = [_Choice(number) for number in range(len(prompts)) for _ in range(count)]
-        language.check_room(len(choices))
+        client = client_of(request)
+        language.check_room(client, len(choices))
         streams = [
-            language.generate({"prompt": prompts[one.prompt], "request": choice_words(wanted, number % count)})
+            language.generate({"prompt": prompts[one.prompt], "request": choice_words(wanted, number % count)}, client)
             for number, one in enumerate(choices)
         ]
         if echo:
@@ -107,13 +110,15 @@ class Completions:
 
     async def embeddings(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
+        check_known(fields, EMBEDDINGS)
         language = self._plane.languages.find(fields.raw("model") or "")
         texts = prompts_of(fields, "input")
         form = fields.text("encoding_format", "float")
         if form not in ("float", "base64"):
             raise BadRequestError("'encoding_format' is float or base64")
-        language.check_room()
-        vectors, tokens = await unless_gone(request, embedded(self._plane, language, texts))
+        client = client_of(request)
+        language.check_room(client)
+        vectors, tokens = await unless_gone(request, embedded(self._plane, language, client, texts))
         size = fields.integer("dimensions", None, 1, _MANY)
         if size is not None and size != len(vectors[0]):
             raise BadRequestError(f"'dimensions': {language.name!r} gives {len(vectors[0])} numbers, not {size}")
@@ -126,14 +131,14 @@ class Completions:
 
 
 async def embedded(
-    plane: Plane, language: Language, texts: list[Prompt], *, truncate: bool = False
+    plane: Plane, language: Language, client: str, texts: list[Prompt], *, truncate: bool = False
 ) -> tuple[list[list[float]], int]:
     """The vectors of some texts, and how many tokens they have together."""
     plane.under_way += 1
     try:
         vectors, tokens = [], 0
         for text in texts:
-            answer = await language.ask("embed", prompt=text, truncate=truncate)
+            answer = await language.ask("embed", client, prompt=text, truncate=truncate)
             vector, count = answer.get("embedding"), answer.get("tokens")
             if not isinstance(vector, list) or not isinstance(count, int):
                 raise ModelFailedError("the model gave no embedding")

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from openrknn.llm.generation.events import Statistics
+from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.extensions import small_json
 from openrknn.serve.rest.fields import Fields
 
-__all__ = ["EVENT_HEADERS", "counted", "merged", "read_fields", "usage"]
+__all__ = ["EVENT_HEADERS", "client_of", "counted", "merged", "read_fields", "usage"]
 
 T = TypeVar("T")
 EVENT_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -25,6 +26,11 @@ _JSON_BYTES = 8 << 20
 async def read_fields(request: Request, plane: Plane) -> Fields:
     """The body, which is a JSON object."""
     return Fields(await small_json(request, plane.settings.limits, _JSON_BYTES))
+
+
+def client_of(request: Request) -> str:
+    """Whose requests are counted together."""
+    return client_key(request.client.host if request.client is not None else "")
 
 
 async def counted(plane: Plane, rows: AsyncGenerator[T]) -> AsyncGenerator[T]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
@@ -18,17 +17,26 @@ from openrknn.llm.generation.constraint import Constraint
 from openrknn.llm.generation.events import Statistics
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
-from openrknn.llm.generation.toolcalls import ToolText
+from openrknn.llm.generation.toolcalls import ToolCall
 from openrknn.serve.errors import BadRequestError, ServeError
 from openrknn.serve.llm.language import Language
 from openrknn.serve.llm.words import Row, request_words
-from openrknn.serve.plane.describe import version
 from openrknn.serve.plane.plane import Plane
-from openrknn.serve.rest.asked import messages_of, tools_of
+from openrknn.serve.rest import ollama_models
+from openrknn.serve.rest.asked import messages_of, thinking_options, tools_of
 from openrknn.serve.rest.completions import embedded, prompts_of
 from openrknn.serve.rest.disconnect import unless_gone
 from openrknn.serve.rest.fields import Fields
-from openrknn.serve.rest.generating import EVENT_HEADERS, counted, read_fields
+from openrknn.serve.rest.generating import EVENT_HEADERS, client_of, counted, read_fields
+from openrknn.serve.rest.known_fields import (
+    OLLAMA_CHAT,
+    OLLAMA_EMBED,
+    OLLAMA_GENERATE,
+    Known,
+    check_known,
+    check_options,
+)  # fmt: skip
+from openrknn.serve.rest.told import Told
 
 __all__ = ["routes"]
 
@@ -37,7 +45,6 @@ _CONTEXTS = 10
 """How often the context may fill up with an answer that has no limit of its own."""
 _MOST_SEED = 2**63
 _MOST_STOPS = 16
-_FOREVER = timedelta(days=36500)
 _KEEP_ALIVE = re.compile(r"-?\d+(\.\d+)?(ns|us|ms|s|m|h)?(\d+(ms|s|m))*")
 _NANOSECONDS = 1e9
 
@@ -50,10 +57,7 @@ def routes(plane: Plane) -> list[Route]:
         Route("/api/generate", mine.generate, methods=["POST"]),
         Route("/api/embed", mine.embed, methods=["POST"]),
         Route("/api/embeddings", mine.embeddings, methods=["POST"]),
-        Route("/api/show", mine.show, methods=["POST"]),
-        Route("/api/tags", mine.tags),
-        Route("/api/ps", mine.running),
-        Route("/api/version", mine.version),
+        *ollama_models.routes(plane),
     ]
 
 
@@ -61,94 +65,71 @@ class _Ollama:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
-    # -- about models --------------------------------------------------------------------------------------------
-
-    async def version(self, _: HttpRequest) -> Response:
-        return JSONResponse({"version": version()})
-
-    async def tags(self, _: HttpRequest) -> Response:
-        return JSONResponse({"models": [_tag(one) for one in self._plane.languages.all()]})
-
-    async def running(self, _: HttpRequest) -> Response:
-        until = (datetime.now(timezone.utc) + _FOREVER).isoformat()
-        rows = [
-            {**_tag(one), "expires_at": until, "size_vram": one.found.size_bytes, "context_length": one.card.capacity}
-            for one in self._plane.languages.all()
-        ]
-        return JSONResponse({"models": rows})
-
-    async def show(self, request: HttpRequest) -> Response:
-        fields = await read_fields(request, self._plane)
-        one = self._plane.languages.find(fields.raw("model") or fields.raw("name") or "")
-        card, tag = one.card, _tag(one)
-        kind = card.architecture
-        abilities = ["completion"] if not card.can_embed or card.can_chat else ["embedding"]
-        return JSONResponse({
-            "modelfile": f"FROM {one.name}", "parameters": "", "template": card.template, "license": card.licence,
-            "details": tag["details"], "modified_at": tag["modified_at"],
-            "model_info": {
-                "general.architecture": kind, "general.parameter_count": card.parameters,
-                f"{kind}.context_length": card.capacity,
-            },
-            "capabilities": [*abilities, *(["tools"] if "tools" in card.template else [])],
-        })  # fmt: skip
-
     # -- texts ---------------------------------------------------------------------------------------------------
 
     async def chat(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(fields)
+        language = self._start(request, fields, OLLAMA_CHAT)
         if fields.raw("messages") in (None, []):  # to load a model, and nothing else
             return JSONResponse({**_head(language), "message": _message(""), "done": True, "done_reason": "load"})
-        tools = tools_of(fields)
+        tools, wanted = tools_of(fields), _wanted(fields, language)
+        thinking = thinking_options(fields.raw("think"), language, "think")
         words = {
-            "messages": messages_of(fields), "tools": list(tools.given) or None, "options": _thinking(fields),
-            "request": request_words(_wanted(fields, language)),
+            "messages": messages_of(fields), "tools": list(tools.given) or None, "options": thinking,
+            "request": request_words(wanted),
         }  # fmt: skip
-        return await self._answered(request, fields, language, words, _ChatForm(tools.names))
+        told = Told(tools.names, is_constrained=wanted.constraint is not None)
+        return await self._answered(request, fields, language, words, _ChatForm(told))
 
     async def generate(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(fields)
+        language = self._start(request, fields, OLLAMA_GENERATE)
         prompt, system = fields.text("prompt"), fields.text("system")
         if not prompt:
             return JSONResponse({**_head(language), "response": "", "done": True, "done_reason": "load"})
         for name in ("suffix", "images", "template", "context"):
             if fields.raw(name):
                 raise BadRequestError(f"{name!r} is not known here; send 'messages' to /api/chat, or 'raw': true")
-        words: dict[str, Any] = {"request": request_words(_wanted(fields, language))}
-        if fields.flag("raw") or not language.card.can_chat:
+        wanted = _wanted(fields, language)
+        words: dict[str, Any] = {"request": request_words(wanted)}
+        thinking = thinking_options(fields.raw("think"), language, "think")
+        is_raw = fields.flag("raw") or not language.card.can_chat
+        if is_raw:
             words["prompt"] = prompt
         else:
             head = [{"role": "system", "content": system}] if system else []
-            words |= {"messages": [*head, {"role": "user", "content": prompt}], "options": _thinking(fields)}
-        return await self._answered(request, fields, language, words, _TextForm())
+            words |= {"messages": [*head, {"role": "user", "content": prompt}], "options": thinking}
+        told = Told(is_constrained=is_raw or wanted.constraint is not None)
+        return await self._answered(request, fields, language, words, _TextForm(told))
 
-    def _start(self, fields: Fields) -> Language:
+    def _start(self, request: HttpRequest, fields: Fields, known: Known) -> Language:
+        check_known(fields, known)
+        check_options(fields)
         language = self._plane.languages.find(fields.raw("model") or "")
         _check_keep_alive(fields.raw("keep_alive"))
-        language.check_room()
+        language.check_room(client_of(request))
         return language
 
     async def _answered(
         self, request: HttpRequest, fields: Fields, language: Language, words: dict[str, Any], form: _TextForm
     ) -> Response:
-        rows = counted(self._plane, language.generate(words))
+        rows = counted(self._plane, language.generate(words, client_of(request)))
         if fields.flag("stream", default=True):
             first = await unless_gone(request, anext(rows))
             lines = _lines(first, rows, language, form)
             return StreamingResponse(lines, media_type="application/x-ndjson", headers=EVENT_HEADERS)
-        parts, last = await unless_gone(request, _collect(rows, form))
-        return JSONResponse({**_head(language), **form.joined(parts), **_end(last)})
+        last = await unless_gone(request, _collect(rows, form))
+        return JSONResponse({**_head(language), **form.joined(), **_end(last)})
 
     # -- embeddings ----------------------------------------------------------------------------------------------
 
     async def embed(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(fields)
+        language = self._start(request, fields, OLLAMA_EMBED)
         texts = prompts_of(fields, "input")
         truncate = fields.flag("truncate", default=True)
-        vectors, tokens = await unless_gone(request, embedded(self._plane, language, texts, truncate=truncate))
+        made = embedded(self._plane, language, client_of(request), texts, truncate=truncate)
+        vectors, tokens = await unless_gone(request, made)
         size = fields.integer("dimensions", None, 1, _MANY)
         if size is not None and size != len(vectors[0]):
             raise BadRequestError(f"'dimensions': {language.name!r} gives {len(vectors[0])} numbers, not {size}")
@@ -156,9 +137,10 @@ class _Ollama:
 
     async def embeddings(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(fields)
+        language = self._start(request, fields, OLLAMA_EMBED)
         texts = prompts_of(fields, "prompt")
-        vectors, _ = await unless_gone(request, embedded(self._plane, language, texts[:1], truncate=True))
+        made = embedded(self._plane, language, client_of(request), texts[:1], truncate=True)
+        vectors, _ = await unless_gone(request, made)
         return JSONResponse({"embedding": vectors[0]})
 
 
@@ -202,16 +184,6 @@ def _format(given: Any) -> Constraint | None:
     raise BadRequestError("'format' is \"json\" or a JSON schema")
 
 
-def _thinking(fields: Fields) -> dict[str, Any]:
-    """Templates of models that think have a switch for it."""
-    think = fields.raw("think")
-    if think is None:
-        return {}
-    if not isinstance(think, bool | str):
-        raise BadRequestError("'think' is true, false or a level")
-    return {"enable_thinking": bool(think)}
-
-
 def _check_keep_alive(value: Any) -> None:
     """Taken for what it is, and without effect: a model stays for as long as its server."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -225,56 +197,42 @@ def _check_keep_alive(value: Any) -> None:
 class _TextForm:
     """How /api/generate says it."""
 
+    def __init__(self, told: Told) -> None:
+        self.told = told
+
     def part(self, row: Row) -> dict[str, Any] | None:
         """What goes out because of this row; None: nothing yet."""
-        return {"response": row.text} if row.text else None
+        part = self.told.take(row)
+        return self.words(part.thought, part.text, part.calls) if part else None
 
-    def last(self) -> dict[str, Any]:
-        return {"response": ""}
+    def words(self, thought: str, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
+        """Thoughts and text."""
+        del calls
+        return {"response": text, **({"thinking": thought} if thought else {})}
 
-    def joined(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"response": "".join(part["response"] for part in parts)}
+    def joined(self) -> dict[str, Any]:
+        """All of it."""
+        return self.words(self.told.thought, self.told.text, self.told.all_calls)
 
 
 class _ChatForm(_TextForm):
     """How /api/chat says it; calls of tools are told when they are complete."""
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._tools = ToolText(names) if names else None
-
-    def part(self, row: Row) -> dict[str, Any] | None:
-        if self._tools is None:
-            return {"message": _message(row.text)} if row.text else None
-        text, calls = self._tools.feed(row.text)
-        if row.finish is not None:
-            more, rest = self._tools.finish()
-            text, calls = text + more, calls + rest
-        if not text and not calls:
-            return None
-        message = _message(text)
+    def words(self, thought: str, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
+        message = {**_message(text), **({"thinking": thought} if thought else {})}
         if calls:
             message["tool_calls"] = [
                 {"function": {"name": call.name, "arguments": _object(call.arguments)}} for call in calls
             ]
         return {"message": message}
 
-    def last(self) -> dict[str, Any]:
-        return {"message": _message("")}
 
-    def joined(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        message = _message("".join(part["message"]["content"] for part in parts))
-        calls = [call for part in parts for call in part["message"].get("tool_calls", ())]
-        return {"message": {**message, "tool_calls": calls} if calls else message}
-
-
-async def _collect(rows: AsyncGenerator[Row], form: _TextForm) -> tuple[list[dict[str, Any]], Row]:
-    parts, last = [], Row("")
+async def _collect(rows: AsyncGenerator[Row], form: _TextForm) -> Row:
+    last = Row("")
     async with aclosing(rows):
         async for last in rows:
-            part = form.part(last)
-            if part is not None:
-                parts.append(part)
-    return parts, last
+            form.part(last)
+    return last
 
 
 async def _lines(
@@ -291,7 +249,7 @@ async def _lines(
                 if part is not None:
                     yield line({**part, "done": False})
                 if row.finish is not None:
-                    yield line({**form.last(), **_end(row)})
+                    yield line({**form.words("", "", ()), **_end(row)})
                     return
                 row = await anext(rows)
     except ServeError as error:
@@ -324,22 +282,3 @@ def _object(arguments: str) -> Any:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _tag(one: Language) -> dict[str, Any]:
-    card = one.card
-    changed = datetime.fromtimestamp(one.found.modified, timezone.utc).isoformat()
-    name = one.name if ":" in one.name else f"{one.name}:latest"
-    # A name for the file as it is: contents of gigabytes are not hashed for a list.
-    digest = hashlib.sha256(f"{one.found.where} {one.found.size_bytes} {one.found.modified}".encode()).hexdigest()
-    return {
-        "name": name, "model": name, "modified_at": changed, "size": one.found.size_bytes, "digest": digest,
-        "details": {
-            "parent_model": "", "format": card.format, "family": card.architecture, "families": [card.architecture],
-            "parameter_size": _size(card.parameters), "quantization_level": card.quantisation,
-        },
-    }  # fmt: skip
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.1f}M"

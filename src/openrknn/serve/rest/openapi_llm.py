@@ -27,7 +27,7 @@ _COMMON: _Words = {
 }  # fmt: skip
 _OLLAMA: _Words = {
     "model": _TEXT, "stream": {"type": "boolean"}, "format": {"anyOf": [{"enum": ["json", ""]}, _ANY]},
-    "options": _ANY, "keep_alive": {"anyOf": [_TEXT, _NUMBER]}, "think": {"type": "boolean"},
+    "options": _ANY, "keep_alive": {"anyOf": [_TEXT, _NUMBER]}, "think": {"anyOf": [{"type": "boolean"}, _TEXT]},
 }  # fmt: skip
 
 
@@ -44,6 +44,7 @@ def llm_paths() -> _Words:
         "/api/embed": {"post": _operation("Texts as vectors", "OllamaEmbed", "Error")},
         "/api/embeddings": {"post": _operation("A text as a vector", "OllamaEmbeddings", "Error")},
         "/api/show": {"post": _operation("What a model is", "OllamaShow", "Error")},
+        "/api/pull": {"post": _operation("Whether a model is here; nothing is got", "OllamaShow", "Error", lines)},
         "/api/tags": {"get": _operation("The language models", None, "Error")},
         "/api/ps": {"get": _operation("Those that are loaded: all", None, "Error")},
         "/api/version": {"get": _operation("The version of openrknn", None, "Error")},
@@ -62,7 +63,8 @@ def llm_schemas() -> _Words:
         "ChatRequest": _object(
             ["messages"], messages=_MESSAGES, tools={"type": "array", "items": _ANY}, tool_choice={},
             max_completion_tokens={"type": "integer", "minimum": 1}, logprobs={"type": "boolean"},
-            top_logprobs={"type": "integer", "minimum": 0, "maximum": 20}, **_COMMON,
+            top_logprobs={"type": "integer", "minimum": 0, "maximum": 20}, reasoning_effort=_TEXT,
+            parallel_tool_calls={"type": "boolean"}, chat_template_kwargs=_ANY, **_COMMON,
         ),
         "CompletionRequest": _object(
             ["prompt"], prompt=text_or_texts, echo={"type": "boolean"},
