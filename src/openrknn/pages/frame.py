@@ -11,13 +11,16 @@ import hashlib
 from collections.abc import Iterable
 from importlib import resources
 
-from openrknn.pages.markup import Content, Markup, tag
+from openrknn.pages.markup import Content, Markup, clean, tag
 
-__all__ = ["asset", "decibels", "document", "footer", "grade", "key_number", "navigation", "section"]
+__all__ = [
+    "asset", "decibels", "document", "folded", "footer", "grade", "key_number", "more_numbers", "navigation",
+    "section", "verdict",
+]  # fmt: skip
 
 
 def asset(name: str) -> Markup:
-    """A style or a script that lies beside the code of the pages: `style.css`, `model/script.js`."""
+    """A style or a script next to the code of the pages: `style.css`, `model/script.js`."""
     return Markup(resources.files("openrknn.pages").joinpath(name).read_text(encoding="utf-8"))
 
 
@@ -59,6 +62,35 @@ def section(place: str, title: str, *content: Content, note: str = "") -> Markup
     heading = tag("h2", title, id=f"{place}-title")
     intro = tag("p", note, class_="intro") if note else None
     return tag("section", heading, intro, *content, id=place, aria_labelledby=f"{place}-title")
+
+
+def folded(place: str, title: str, *content: Content, note: str = "") -> Markup | None:
+    """A section that readers open: long tables. A link to anything inside opens it, too."""
+    if not any(content):
+        return None
+    heading = tag("summary", tag("h2", title, id=f"{place}-title"))
+    inside = tag("div", tag("p", note, class_="intro") if note else None, *content, id=place)
+    return tag("section", tag("details", heading, inside, class_="folded"), aria_labelledby=f"{place}-title")
+
+
+def verdict(level: str, sentence: str, numbers: Iterable[tuple[str, str, str]], next_step: Content = None) -> Markup:
+    """The top of a report: one sentence, up to three numbers, what to do next. `level`: good, fair or poor."""
+    word = {"good": "OK", "fair": "Check", "poor": "Problem"}[level]
+    step = tag("p", tag("b", "Next: "), next_step, class_="next") if next_step else None
+    return tag(
+        "div",
+        tag("p", tag("span", word, class_=f"badge {level}"), " ", clean(f"{sentence[:1].upper()}{sentence[1:]}", 400),
+            class_="sentence"),
+        tag("dl", *(key_number(*number) for number in list(numbers)[:3]), class_="numbers"),
+        step,
+        class_=f"verdict {level}",
+    )
+
+
+def more_numbers(numbers: Iterable[tuple[str, str, str]]) -> Markup:
+    """The numbers that a verdict has no place for."""
+    shown = tag("dl", *(key_number(*number) for number in numbers), class_="numbers")
+    return tag("details", tag("summary", "All numbers"), shown, class_="about")
 
 
 def footer(command: str) -> Markup:

@@ -14,10 +14,10 @@ from openrknn.analysis.accuracy.result import (
     is_below,
     losses,
     remarks,
-    verdict,
 )
+from openrknn.analysis.accuracy.result import verdict as sentence_of
 from openrknn.pages.compare import plots
-from openrknn.pages.frame import asset, document, footer, navigation, section
+from openrknn.pages.frame import asset, document, folded, footer, navigation, section, verdict
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 
 __all__ = ["render"]
@@ -41,7 +41,7 @@ def render(comparison: Comparison) -> str:
         section("noise", "Noise by operator", _noise(comparison)),
         section("steps", "Differences in quantisation steps", *_agreement(comparison)),
         section("pairs", "Reference against NPU", _clouds(comparison)),
-        section("layers", "All tensors", _table(comparison)),
+        folded("layers", "All tensors", _table(comparison)),
     )
     style = asset("style.css") + asset("compare/plots.css")
     whole = join((navigation(_PLACES), body, footer("openrknn compare")))
@@ -49,19 +49,37 @@ def render(comparison: Comparison) -> str:
 
 
 def _header(comparison: Comparison, title: str) -> Markup:
-    look = "error" if comparison.is_bad else "warning" if first_drift(comparison.layers, comparison.limit) else "note"
-    rest = [tag("p", clean(remark)) for remark in remarks(comparison)]
-    said = tag("li", tag("div", tag("b", clean(verdict(comparison))), *rest), class_=f"finding {look}")
+    rest = [tag("li", clean(remark)) for remark in remarks(comparison)]
     pairs = [item for name, value in head(comparison)[1:] for item in (tag("dt", name), tag("dd", clean(value)))]
     return tag(
         "header",
         tag("p", "openrknn compare", class_="brand"),
         tag("h1", title),
         tag("p", f"on the software NPU, {comparison.chip}, beside the ONNX model", class_="lead"),
-        tag("ul", said, class_="findings"),
+        _verdict(comparison),
+        tag("ul", *rest) if rest else None,
         tag("dl", *pairs, class_="pairs"),
         id="top",
     )
+
+
+def _verdict(comparison: Comparison) -> Markup:
+    """What the comparison says, the worst output, the first drift, and what to try."""
+    drift = first_drift(comparison.layers, comparison.limit)
+    level = "poor" if comparison.is_bad else "fair" if drift else "good"
+    layers = _order(comparison)
+    ends = [layer.metrics.snr_db for layer in layers if layer.tensor in comparison.outputs]
+    worst = min((value for value in ends if value is not None), default=None)
+    numbers = [
+        ("Worst output", "equal" if worst is None else f"{worst:.1f} dB", "against float"),
+        ("First drift", clean(drift.op_type, 24), describe(drift)) if drift else ("First drift", "none", ""),
+        ("Tensors compared", f"{len(layers):,}", ""),
+    ]
+    step: Content = None
+    if drift is not None:
+        step = join(("look at ", tag("b", clean(describe(drift), 80)), " below, or compile with ",
+                     tag("code", "--auto-mixed"), ", which gives fp16 to the operators that need it"))  # fmt: skip
+    return verdict(level, sentence_of(comparison), numbers, step)
 
 
 def _layers_of(comparison: Comparison, mode: str) -> list[Layer]:

@@ -10,7 +10,18 @@ from openrknn.compiler.priorities import Change, changes
 from openrknn.compiler.rows import Row, rows_of
 from openrknn.pages.compiled.charts import cores_chart, noise_chart, time_chart
 from openrknn.pages.compiled.ranges import RANGES, ranges_table
-from openrknn.pages.frame import asset, decibels, document, footer, grade, key_number, navigation, section
+from openrknn.pages.frame import (
+    asset,
+    decibels,
+    document,
+    folded,
+    footer,
+    grade,
+    more_numbers,
+    navigation,
+    section,
+    verdict,
+)
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
 from openrknn.quantities import count_of, count_text, size_text
 
@@ -32,21 +43,22 @@ _MOST_TASKS = 64
 def render(compiled: Compiled, facts: dict[str, Any]) -> str:
     """The page as one text."""
     rows = rows_of(compiled)
+    first = changes(rows, can_mix=compiled.lowering.program.target.can_mix)
     title = clean(PurePath(facts["model"]).name, 120)
     body = tag(
         "main",
         tag("header", tag("p", "openrknn compile", class_="brand"), tag("h1", title),
-            tag("p", _lead(facts, rows), class_="lead"), _numbers(facts, rows)),
+            tag("p", _lead(facts, rows), class_="lead"), _verdict(facts, first), more_numbers(_numbers(facts, rows))),
         _checked(facts["check_result"]),
         _verdicts(facts, rows),
-        _first(changes(rows, can_mix=compiled.lowering.program.target.can_mix)),
+        _first(first),
         section("time", "Where the time goes", time_chart(rows), note=_TIME),
         section("noise", "What is left of the signal", noise_chart(rows), note=_NOISE[facts["format"]]),
         section("cores", "Several cores", cores_chart(facts["estimated_cycles_by_cores"], rows), note=_CORES),
         _precision(facts),
-        section("ranges", "Ranges", ranges_table(compiled.ranges), note=RANGES),
-        section("operators", "Operators", _table(rows), note=_OPERATORS),
-        section("tasks", "Tasks", join(_tasks(row) for row in rows if row.tasks), note=_TASKS),
+        folded("ranges", "Ranges", ranges_table(compiled.ranges), note=RANGES),
+        folded("operators", "Operators", _table(rows), note=_OPERATORS),
+        folded("tasks", "Tasks", join(_tasks(row) for row in rows if row.tasks), note=_TASKS),
     )  # fmt: skip
     style = asset("style.css") + asset("compiled/page.css")
     whole = join((navigation(_PLACES), body, footer("openrknn compile")))
@@ -85,11 +97,31 @@ def _lead(facts: dict[str, Any], rows: list[Row]) -> str:
     return f"{facts['format']} for {facts['target']}, {where}, compiled in {facts['seconds']:.1f} s"
 
 
-def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
+def _verdict(facts: dict[str, Any], first: Sequence[Change]) -> Markup:
+    """Whether the file can be used, in one sentence; time, accuracy and size; what to do next."""
+    found = facts["check_result"]
+    if not found["checked"]:
+        level, sentence = "fair", found["text"]
+    elif found["warnings"]:
+        level, sentence = "poor", found["warnings"][0]
+    else:
+        level, sentence = grade(found["snr_db"]) or "good", found["verdict"]
+    accuracy = (("Accuracy", f"{found['snr_db']:.1f} dB", "worst output against float"),) if found.get("snr_db") else ()
+    size = ("File", size_text(facts["size_bytes"]), f"{facts['format']} for {facts['target']}")
+    if level == "good" and not first:
+        step: Markup | str = tag("code", f"openrknn run {clean(PurePath(facts['model']).name, 60)} --input FILE")
+    elif first:
+        step = join((tag("a", clean(first[0].name, 60), href=f"#op{first[0].number}"), f": {first[0].text}"))
+    else:
+        step = "the check below names what was run and what it found"
+    return verdict(level, sentence, (*_times(facts), *accuracy, size), step)
+
+
+def _numbers(facts: dict[str, Any], rows: list[Row]) -> tuple[tuple[str, str, str], ...]:
     (_, cycles), *more = facts["estimated_cycles_by_cores"].items()
     worst = min((entry["snr_db"] for entry in facts.get("verify", ())), default=None)
     macs = sum(row.macs for row in rows)
-    shown = (
+    return (
         ("Tasks", f"{facts['tasks']}", f"in {count_of(facts['submits'], 'job')}"),
         *_times(facts),
         ("Cycles, estimated", count_text(cycles), facts["bound_text"]),
@@ -101,7 +133,6 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> Markup:
         ("Internal memory", size_text(facts["internal_bytes"]), ""),
         ("File", size_text(facts["size_bytes"]), ""),
     )  # fmt: skip
-    return tag("dl", *(key_number(*one) for one in shown), class_="numbers")
 
 
 def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from openrknn.llm.quantise.measure import Measured
 from openrknn.llm.quantise.report import Report
-from openrknn.pages.frame import asset, decibels, document, footer, key_number, navigation, section
+from openrknn.pages.frame import asset, decibels, document, folded, footer, navigation, section, verdict
 from openrknn.pages.markup import Markup, clean, tag
 from openrknn.quantities import size_text
 
@@ -18,21 +18,25 @@ _MEASURED = ("", "KL", "1 in 100 above", "perplexity", "change", "same successor
 def render(report: Report, name: str, command: str = "openrknn llm quantise") -> str:
     """The page as one text."""
     whole = report.whole
-    tiles = tag(
-        "dl",
-        key_number("KL against float", f"{whole.kl:.4f}", f"one token in a hundred above {whole.kl_99:.3f}"),
-        key_number("perplexity", f"{whole.perplexity:.2f}", f"{100 * whole.change:+.2f} % of {whole.reference:.2f}"),
-        key_number("same successor", f"{100 * whole.same:.1f} %", f"of {whole.tokens} tokens"),
-        key_number("weights of a token", size_text(report.weight_bytes), f"{size_text(report.float_bytes)} in fp16"),
-        class_="numbers",
+    level = "good" if whole.kl <= 0.02 and whole.change <= 0.02 else "fair" if whole.kl <= 0.1 else "poor"
+    sentence = (
+        f"{report.precision} changes perplexity by {100 * whole.change:+.2f} % and reads "
+        f"{size_text(report.weight_bytes)} of weights for a token instead of {size_text(report.float_bytes)} in fp16"
     )
+    numbers = (
+        ("KL against float", f"{whole.kl:.4f}", f"one token in a hundred above {whole.kl_99:.3f}"),
+        ("perplexity", f"{whole.perplexity:.2f}", f"{100 * whole.change:+.2f} % of {whole.reference:.2f}"),
+        ("same successor", f"{100 * whole.same:.1f} %", f"of {whole.tokens} tokens"),
+    )
+    step = None if level == "good" else "longer calibration text, or --adapt SECONDS, which rounds weights by the data"
+    tiles = verdict(level, sentence, numbers, step)
     brand = tag("p", "openrknn · a quantised language model", class_="brand")
     header = tag("header", brand, tag("h1", f"{clean(name)}: {report.precision}"), tiles)
     kinds = section("kinds", "Kinds of products", _measured(report.kinds) if report.kinds else None,
                     note="The products of one kind in integers, all others in float.")  # fmt: skip
     layers = section("layers", "Layers", _layers(report) if report.layers else None,
                      note="The products of one layer in integers; on the first window only.")  # fmt: skip
-    products = section("products", "Products", _products(report),
+    products = folded("products", "Products", _products(report),
                        note="Results against float on calibration text, and what they read.")  # fmt: skip
     places = [("kinds", "Kinds", kinds), ("layers", "Layers", layers), ("products", "Products", products)]
     links = navigation((place, words) for place, words, made in places if made is not None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from openrknn.analysis.board_time import where_text
 from openrknn.analysis.reports import Finding, GraphReport, InputReport, ModelReport, OutputReport
-from openrknn.pages.frame import key_number
+from openrknn.pages.frame import more_numbers, verdict
 from openrknn.pages.markup import Content, Markup, clean, join, tag
 from openrknn.pages.model.texts import dims, number, percent
 from openrknn.quantities import count_text, numbers_text, size_text
@@ -14,6 +14,7 @@ from openrknn.quantities import count_text, numbers_text, size_text
 __all__ = ["ends", "findings", "header"]
 
 _MAX_CARDS = 64
+_ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def header(report: ModelReport, title: str) -> Markup:
@@ -26,40 +27,58 @@ def header(report: ModelReport, title: str) -> Markup:
         tag("p", "openrknn inspect", class_="brand"),
         tag("h1", title),
         tag("p", clean(" · ".join(built)), class_="lead"),
-        _numbers(report),
+        _verdict(report, title),
+        more_numbers(_numbers(report)),
         _about(report),
         id="top",
     )
 
 
-def _numbers(report: ModelReport) -> Markup:
+def _verdict(report: ModelReport, title: str) -> Markup:
+    """Where the model runs and what stands out; time, size and memory; what to do next."""
+    graph = report.graphs[0]
+    totals = graph.totals
+    ranked = sorted(report.findings, key=lambda finding: _ORDER.get(str(finding.severity), 0))
+    level = {"error": "poor", "warning": "fair"}.get(str(ranked[0].severity) if ranked else "", "good")
+    fallback = next((finding.what for finding in ranked if finding.code == "cpu-fallback"), "")
+    chip = report.origin.chip or "an unknown chip"
+    sentence = f"Runs on the NPU of {chip}; {fallback}" if fallback else f"Runs entirely on the NPU of {chip}"
+    if level != "good":
+        sentence = ranked[0].what
+    numbers = [
+        *_time(report),
+        ("Internal memory", size_text(totals.internal_bytes), "for activations"),
+        ("File", size_text(report.size_bytes), _precision(graph)),
+    ]
+    step: Content = tag("code", f"openrknn run {clean(title, 60)} --input FILE")
+    if level != "good" and ranked[0].action:
+        step = clean(ranked[0].action, 300)
+    return verdict(level, sentence, numbers, step)
+
+
+def _numbers(report: ModelReport) -> Iterable[tuple[str, str, str]]:
     graph = report.graphs[0]
     totals = graph.totals
     one = totals.tasks.get("1", 0)
     runtime = report.runtime
-    return tag(
-        "dl",
-        key_number("File", size_text(report.size_bytes), _precision(graph)),
-        key_number("Operators", f"{totals.operators:,}", _places(graph)),
+    return (
+        ("File", size_text(report.size_bytes), _precision(graph)),
+        ("Operators", f"{totals.operators:,}", _places(graph)),
         *_time(report),
-        key_number("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
-        key_number(
-            "Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"
-        ),
-        key_number("Internal memory", size_text(totals.internal_bytes), "for activations"),
-        key_number("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
-        key_number("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
-        class_="numbers",
+        ("Work per run", f"{count_text(totals.macs)}", _unknown(totals.macs_unknown)),
+        ("Weights", size_text(totals.weight_bytes), percent(totals.weight_bytes, report.size_bytes) + " of file"),
+        ("Internal memory", size_text(totals.internal_bytes), "for activations"),
+        ("NPU tasks", f"{one:,}", f"{size_text(totals.command_bytes)} commands"),
+        ("Oldest runtime", runtime.version or "unknown", f"{runtime.library}, {runtime.certainty}"),
     )
 
 
-def _time(report: ModelReport) -> Iterable[Markup]:
+def _time(report: ModelReport) -> Iterable[tuple[str, str, str]]:
     """What one core of a board takes; nothing where no board figure exists."""
     estimate = report.estimate
     if estimate is not None and estimate.time_ms is not None and estimate.bound:
         span = f"{estimate.low_ms:.2f} to {estimate.high_ms:.2f} ms, " if estimate.low_ms and estimate.high_ms else ""
-        yield key_number("Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}")
-
+        yield "Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}"
 
 
 def _precision(graph: GraphReport) -> str:
@@ -108,8 +127,7 @@ def _pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
 
 def findings(report: ModelReport) -> Markup:
     """What is worth a look, the worst first."""
-    order = {"error": 0, "warning": 1, "note": 2}
-    ranked = sorted(report.findings, key=lambda finding: order.get(str(finding.severity), 0))
+    ranked = sorted(report.findings, key=lambda finding: _ORDER.get(str(finding.severity), 0))
     if not ranked:
         return tag("p", tag("span", "✓", class_="ok", aria_hidden="true"), " Nothing stands out.", class_="calm")
     shown = [_finding(finding) for finding in ranked[:_MAX_CARDS]]

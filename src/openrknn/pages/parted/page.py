@@ -7,7 +7,7 @@ from pathlib import PurePath
 from openrknn.analysis.parted.borders import PartedComparison
 from openrknn.analysis.parted.report import Inside, PartedReport, describe_parts, inside
 from openrknn.container.bundle import Bundle
-from openrknn.pages.frame import asset, document, footer, key_number, navigation, section
+from openrknn.pages.frame import asset, document, footer, more_numbers, navigation, section, verdict
 from openrknn.pages.markup import Markup, clean, join, tag
 from openrknn.pages.model.graph import ARROWS
 from openrknn.pages.model.page import graph_sections, picker
@@ -101,26 +101,49 @@ def _header(report: PartedReport, title: str, command: str) -> Markup:
         tag("p", command, class_="brand"),
         tag("h1", title),
         tag("p", clean(" · ".join(filter(None, built))), class_="lead"),
-        _numbers(report),
+        _verdict(report, title),
+        more_numbers(_numbers(report)),
         id="top",
     )
 
 
-def _numbers(report: PartedReport) -> Markup:
+def _verdict(report: PartedReport, title: str) -> Markup:
+    """How much of the model the NPU computes, and whether that is worth it."""
+    plan, parts = report.first, report.ordered()
+    faster = plan.cpu_us / plan.board_us if plan.board_us else 0.0
+    kinds = [part.kind for part in parts]
+    if "npu" not in kinds:
+        level, sentence = "poor", "No part of this model runs on the NPU"
+    else:
+        level = "good" if report.npu_share >= 0.9 and faster >= 1 else "fair"
+        sentence = f"{report.npu_share:.0%} of the products run on the NPU"
+        if faster:
+            sentence += f"; estimated {faster:.1f} × as fast as the CPU alone"
+    numbers = (
+        ("Time on a board", duration(plan.board_us / 1e6), "an estimate, all parts"),
+        ("Parts", str(len(parts)), f"{kinds.count('npu')} NPU, {kinds.count('cpu')} CPU"),
+        ("Parts' files", size_text(report.size_bytes), "unpacked"),
+    )
+    if level == "good":
+        step: Markup = tag("code", f"openrknn run {clean(title, 60)} --input FILE")
+    else:
+        step = join(("see ", tag("a", "why operators stay on the CPU", href="#decisions")))
+    return verdict(level, sentence, numbers, step)
+
+
+def _numbers(report: PartedReport) -> tuple[tuple[str, str, str], ...]:
     plan, parts = report.first, report.ordered()
     kinds = [part.kind for part in parts]
     npu_us = sum(part.board_us for part in parts if part.kind == "npu")
     left = sum(part.operators for part in parts if part.kind == "cpu")
     gain = f"{plan.cpu_us / plan.board_us:.1f} × as fast as the CPU alone" if plan.board_us else ""
-    return tag(
-        "dl",
-        key_number("On the NPU", f"{report.npu_share:.1%}", f"of {count_text(plan.macs)}MAC" if plan.macs else ""),
-        key_number("Parts", str(len(parts)), f"{kinds.count('npu')} NPU, {kinds.count('cpu')} CPU"),
-        key_number("Time on a board", duration(plan.board_us / 1e6), "an estimate, all parts"),
-        key_number("of it on the NPU", duration(npu_us / 1e6), gain),
-        key_number("CPU alone", duration(plan.cpu_us / 1e6), "an estimate, ONNX Runtime"),
-        key_number("Operators", f"{sum(part.operators for part in parts):,}", f"{left:,} stay on the CPU"),
-        key_number("Parts' files", size_text(report.size_bytes), "unpacked"),
-        key_number("Shapes", count_of(len(report.plans), "plan"), "batches are filled up" if report.padded else ""),
-        class_="numbers",
+    return (
+        ("On the NPU", f"{report.npu_share:.1%}", f"of {count_text(plan.macs)}MAC" if plan.macs else ""),
+        ("Parts", str(len(parts)), f"{kinds.count('npu')} NPU, {kinds.count('cpu')} CPU"),
+        ("Time on a board", duration(plan.board_us / 1e6), "an estimate, all parts"),
+        ("of it on the NPU", duration(npu_us / 1e6), gain),
+        ("CPU alone", duration(plan.cpu_us / 1e6), "an estimate, ONNX Runtime"),
+        ("Operators", f"{sum(part.operators for part in parts):,}", f"{left:,} stay on the CPU"),
+        ("Parts' files", size_text(report.size_bytes), "unpacked"),
+        ("Shapes", count_of(len(report.plans), "plan"), "batches are filled up" if report.padded else ""),
     )
