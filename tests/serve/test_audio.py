@@ -101,10 +101,13 @@ def test_a_transcript_as_it_grows(client: OpenAI) -> None:
         ({"file": ("x.wav", wav(*[1] * 61))}, "60 s at a time"),
         ({"language": "de"}, "understands 'en'"),
         ({"response_format": "yaml"}, "response_format"),
-        ({"timestamp_granularities": ["word"]}, "times of segments"),
+        ({"timestamp_granularities": ["word"]}, "come with response_format=verbose_json"),
         ({"temperature": 7}, "temperature"),
         ({"model": "mouth"}, "text to speech"),
-        ({"include": ["logprobs"]}, "include"),
+        ({"include": ["logprobs"]}, "does not tell log probabilities"),
+        ({"response_format": "diarized_json"}, "speakers apart"),
+        ({"known_speaker_names": ["Ada"]}, "speakers apart"),
+        ({"chunking_strategy": {"type": "server_vad", "threshold": 0.9}}, "chunking_strategy"),
     ],
 )
 def test_what_cannot_be_transcribed(client: OpenAI, words: dict[str, Any], reason: str) -> None:
@@ -198,6 +201,7 @@ def test_a_request_without_a_format_is_answered(client: OpenAI) -> None:
         ({"speed": 9}, "speed"),
         ({"response_format": "midi"}, "response_format"),
         ({"stream_format": "fax"}, "stream_format"),
+        ({"instructions": "Whisper it."}, "speak in one manner"),
         ({"input": 5}, "input"),
         ({"model": "ears"}, "speech to text"),
     ],
@@ -217,7 +221,7 @@ def test_the_list_of_voices(client: OpenAI) -> None:
 
     assert [one.id for one in client.models.list()] == ["ears", "mouth"]
     assert client.models.retrieve("mouth").model_extra == {
-        "kind": "speaker", "language": "en", "rate": 22050, "speakers": ["low", "loud"], "licence": "MIT",
+        "kind": "speaker", "language": "en", "languages": ["en"], "tasks": [], "rate": 22050, "speakers": ["low", "loud"], "licence": "MIT",
     }  # fmt: skip
     with pytest.raises(openai.NotFoundError, match="/v1/models"):
         client.models.retrieve("nothing")
@@ -301,8 +305,8 @@ def test_a_client_that_goes_away_costs_one_step(tmp_path: Any) -> None:
     gate, steps = threading.Event(), []
 
     class Slow(FakeTranscriber):
-        def stream(self, *, partial: float = 0.25) -> Any:
-            made = super().stream(partial=partial)
+        def stream(self, *, partial: float = 0.25, options: Any = None) -> Any:
+            made = super().stream(partial=partial, options=options)
             feed = made.feed
 
             def slow(samples: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import io
 import json
+import math
 import threading
 import wave
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.voice.audio import Audio
-from openrknn.voice.results import Detection, Segment
+from openrknn.voice.listener import ListenOptions
+from openrknn.voice.results import Detection, Segment, Word
 
 WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CRASH, HANG = "crash", "hang"
@@ -47,7 +49,11 @@ def wav(*digits: int, rate: int = 16000) -> bytes:
 
 
 class _Stream:
-    def __init__(self, partial: float) -> None:
+    warnings = ()
+
+    def __init__(self, partial: float, options: ListenOptions) -> None:
+        self._options = options
+        self.language = "de" if options.language == "auto" else options.language
         self._samples = np.zeros(0, np.float32)
         self._index, self._partial, self._told = 0, partial, 0.0
 
@@ -66,8 +72,18 @@ class _Stream:
 
     def _segment(self, samples: Samples, *, is_final: bool) -> Segment:
         loud = float(np.median(np.abs(samples)))
-        text = WORDS[min(10, round(10 * loud))]
-        return Segment(self._index, float(self._index), self._index + len(samples) / 16000, text, is_final, 0.5)
+        number = min(10, round(10 * loud))
+        text = WORDS[number]
+        if text and self.language in {"de", "fr"}:
+            text = "eins" if self._options.task == "transcribe" else f"{text} in English"
+        if "drei" in self._options.prompt + self._options.hotwords:
+            text = text.replace("three", "drei")  # the spelling that was asked for
+        start, end = float(self._index), self._index + len(samples) / 16000
+        words = (Word(start + 0.25, end, f" {text}", 0.5),) if self._options.words else ()
+        return Segment(
+            self._index, start, end, text, is_final, 0.5, (number,), words, self.language, math.log(0.5), 0.25,
+            self._options.temperatures[0], (math.log(0.5), -0.1),
+        )  # fmt: skip
 
     def finish(self) -> list[Segment]:
         samples, self._samples = self._samples, self._samples[:0]
@@ -81,8 +97,19 @@ class FakeTranscriber:
     def warm_up(self) -> None:
         pass
 
-    def stream(self, *, partial: float = 0.25) -> _Stream:
-        return _Stream(partial)
+    def stream(self, *, partial: float = 0.25, options: ListenOptions | None = None) -> _Stream:
+        return _Stream(partial, options or ListenOptions())
+
+
+class FakePolyglot(FakeTranscriber):
+    """One that knows three languages, translates, and tells times of words and how sure it is. A set that is called
+    "polyglot" is one."""
+
+    languages, tasks = ("en", "de", "fr"), ("transcribe", "translate")
+    has_words = has_logs = True
+
+    def token_bytes(self, token: int) -> bytes:
+        return f" {WORDS[token]}".encode()
 
 
 class FakeSpeaker:
@@ -118,6 +145,8 @@ def open_fake(where: str, kind: str, device: str) -> Any:
     """For `Server(open_voice=...)`; a worker finds it by its name."""
     assert device == "auto"
     assert Path(where, "voice.json").is_file()
+    if Path(where).name == "polyglot":
+        return FakePolyglot()
     return {"transcriber": FakeTranscriber, "speaker": FakeSpeaker, "wake": FakeWake}[kind]()
 
 

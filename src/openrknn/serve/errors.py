@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+from openrknn.backports import Self
 from openrknn.errors import RknnError
 
 __all__ = [
@@ -33,6 +34,15 @@ class ServeError(RknnError):
 
     status = 500
     code = "INTERNAL"
+    param: str | None = None
+    """The field of the request that is wrong, where it is one."""
+    reason: str | None = None
+    """A word for programs, where there is a usual one."""
+
+    def about(self, param: str, reason: str | None = None) -> Self:
+        """The same, with the field that it is about."""
+        self.param, self.reason = param, reason
+        return self
 
 
 class BadRequestError(ServeError):

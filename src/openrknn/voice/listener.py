@@ -79,6 +79,8 @@ class Piece:
     text: str
     tokens: tuple[int, ...] = ()
     words: tuple[Word, ...] = ()
+    logs: tuple[float, ...] = ()
+    """Logarithm of the probability of each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Heard:
     temperature: float = 0.0
     seconds: float | None = None
     """How much of the sound this is about; None: all of it."""
+    logs: tuple[float, ...] = ()
+    """Logarithm of the probability of each token, where there are no pieces."""
 
     @property
     def avg_logprob(self) -> float | None:
@@ -125,6 +129,7 @@ class Listener(Protocol):
 #   tasks      TASKS that it can do; else "transcribe"
 #   has_words  True: it has times of words
 #   least_confidence  of a text that is kept: below it, the sound was noise or another language; else 0
+#   token_bytes  (token) -> bytes of text that a token stands for; with `logs`, clients can ask how sure it is of each
 #   stream     (StreamParts) -> TextStream | None: a stream of its own; None: take the usual one
 
 

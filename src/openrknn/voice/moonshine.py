@@ -153,7 +153,11 @@ class Moonshine(Closing):
         most = min(most_tokens(len(samples) / self.rate), self._most - 1)
         self._decoder.hear(cross, count, most + 1)
         found = search(self._decoder, most, options.beam)
-        return Heard(self._tokenizer.text(found.tokens), found.tokens, found.confidence)
+        return Heard(self._tokenizer.text(found.tokens), found.tokens, found.confidence, logs=found.logs)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The text of one token."""
+        return self._tokenizer.bytes_of(token)
 
     def logits(self, samples: Samples, tokens: Sequence[int]) -> Array:
         """What the model says after each of these tokens, [tokens, words]: for comparisons with other runtimes."""

@@ -60,6 +60,8 @@ class Segment:
     """None where the model has no such number."""
     temperature: float = 0.0
     """At which its tokens were chosen; 0: the likeliest ones."""
+    logs: tuple[float, ...] = ()
+    """Logarithm of the probability of each token; none where the model does not tell."""
 
     @property
     def compression_ratio(self) -> float:

@@ -221,7 +221,8 @@ class TranscriptStream:
         at, seconds = start / self._rate, (end - start) / self._rate
         if heard.confidence < self._parts.least_confidence:
             return [segment_of(replace(heard, language=""), Piece(0.0, seconds, ""), self._index, at, final=is_final)]
-        pieces = (heard.pieces if is_final else ()) or (Piece(0.0, seconds, heard.text, heard.tokens, heard.words),)
+        whole = Piece(0.0, seconds, heard.text, heard.tokens, heard.words, heard.logs)
+        pieces = (heard.pieces if is_final else ()) or (whole,)
         return [segment_of(heard, one, self._index + number, at, final=is_final) for number, one in enumerate(pieces)]
 
 
@@ -230,5 +231,5 @@ def segment_of(heard: Heard, piece: Piece, index: int, at: float, *, final: bool
     words = tuple(Word(at + one.start, at + one.end, one.text, one.probability) for one in piece.words)
     return Segment(
         index, at + piece.start, at + piece.end, piece.text, final, heard.confidence, piece.tokens, words,
-        heard.language, heard.avg_logprob, heard.no_speech_prob, heard.temperature,
+        heard.language, heard.avg_logprob, heard.no_speech_prob, heard.temperature, piece.logs,
     )  # fmt: skip

@@ -59,11 +59,12 @@ class Tokenizer:
 
     def text(self, tokens: Iterable[int]) -> str:
         """What they say; a number that has no piece says nothing."""
-        found = bytearray()
-        for token in tokens:
-            piece = self.pieces[token] if 0 <= token < len(self.pieces) else b""
-            if match := _BYTE.fullmatch(piece):
-                found += bytes.fromhex(match[1].decode())
-            elif not (piece.startswith(b"<") and piece.endswith(b">") and len(piece) > 2):
-                found += piece.replace(_SPACE, b" ")
-        return found.decode("utf-8", errors="replace").strip()
+        return b"".join(map(self.bytes_of, tokens)).decode("utf-8", errors="replace").strip()
+
+    def bytes_of(self, token: int) -> bytes:
+        """What one of them says."""
+        piece = self.pieces[token] if 0 <= token < len(self.pieces) else b""
+        if match := _BYTE.fullmatch(piece):
+            return bytes.fromhex(match[1].decode())
+        is_mark = piece.startswith(b"<") and piece.endswith(b">") and len(piece) > 2
+        return b"" if is_mark else piece.replace(_SPACE, b" ")

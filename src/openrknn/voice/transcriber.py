@@ -90,6 +90,20 @@ class Transcriber(Closing):
         """What it can do: "transcribe", and "translate" into English where the model was trained for it."""
         return tuple(getattr(self._listener, "tasks", ("transcribe",)))
 
+    @property
+    def has_words(self) -> bool:
+        """Whether it knows the times of words."""
+        return bool(getattr(self._listener, "has_words", False))
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether it tells how sure it is of each token."""
+        return hasattr(self._listener, "token_bytes")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The text of a token; it may be a part of a character."""
+        return cast(bytes, getattr(self._listener, "token_bytes", lambda _: b"")(token))
+
     def __call__(
         self, audio: str | Path | bytes | Audio | npt.NDArray[Any], rate: int | None = None, *,
         options: ListenOptions | None = None,

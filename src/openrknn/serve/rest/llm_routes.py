@@ -40,7 +40,7 @@ class _Models:
         plane = self._plane
         return [
             *(_words(one) for one in plane.languages.all()),
-            *(model_words(one, plane.started) for one in plane.voices.all()),
+            *(model_words(name, one, plane.started) for name, one in plane.voices.names().items()),
         ]
 
     async def models(self, _: Request) -> Response:

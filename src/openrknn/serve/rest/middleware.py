@@ -43,9 +43,10 @@ _QUIET_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready", "/metrics"
 """Probes, Prometheus and the page ask every few seconds: they are logged at DEBUG unless something is wrong."""
 
 
-def error_body(message: str, path: str = "", status: int = 500) -> bytes:
+def error_body(message: str, path: str = "", status: int = 500, error: ServeError | None = None) -> bytes:
     """What clients of the protocol expect; those of OpenAI's interface expect something else."""
-    words = openai.error_words(status, message) if path.startswith(openai.PREFIX) else {"error": message}
+    about = (error.param, error.reason) if error is not None else (None, None)
+    words = openai.error_words(status, message, *about) if path.startswith(openai.PREFIX) else {"error": message}
     return json.dumps(words).encode()
 
 
@@ -200,11 +201,13 @@ async def _refuse(send: Send, error: ServeError, path: str) -> None:
     retry = getattr(error, "retry_seconds", None)
     if retry is not None:
         headers["retry-after"] = str(max(1, round(retry)))
-    await _send_error(send, error.status, str(error), headers, path)
+    await _send_error(send, error.status, str(error), headers, path, error=error)
 
 
-async def _send_error(send: Send, status: int, message: str, more: dict[str, str], path: str) -> None:
-    body = error_body(message, path, status)
+async def _send_error(
+    send: Send, status: int, message: str, more: dict[str, str], path: str, *, error: ServeError | None = None
+) -> None:
+    body = error_body(message, path, status, error)
     headers = {"content-type": "application/json", "content-length": str(len(body)), **more}
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})

@@ -30,7 +30,7 @@ def voice_paths() -> _Words:
         "/v1/models/{model}": {"parameters": [model], "get": _operation("One of them", _reference_of("Voice"))},
         "/v1/audio/transcriptions": {"post": _operation("The text of a recording", texts, recording)},
         "/v1/audio/translations": {
-            "post": _operation("Refused in words: no voice translates", _reference_of("Transcription"), recording)
+            "post": _operation("A recording in English text, by a voice that translates", texts, recording)
         },
         "/v1/audio/speech": {
             "post": _operation("A text, spoken", sound, _reference_of("SpeechRequest"))
@@ -77,7 +77,8 @@ def voice_schemas() -> _Words:
                 "file": _BYTES, "model": _TEXT, "language": _TEXT, "prompt": _TEXT, "temperature": number,
                 "response_format": {"enum": ["json", "text", "srt", "verbose_json", "vtt"]},
                 "stream": {"type": "boolean"},
-                "timestamp_granularities[]": {"type": "array", "items": {"enum": ["segment"]}},
+                "timestamp_granularities[]": {"type": "array", "items": {"enum": ["segment", "word"]}},
+                "include[]": {"type": "array", "items": {"enum": ["logprobs"]}},
             },
         },
         "SpeechRequest": {

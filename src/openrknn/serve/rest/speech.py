@@ -18,7 +18,7 @@ from openrknn.serve.errors import BadRequestError, NotFoundError, ServeError
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, read_body
-from openrknn.serve.rest.openai import event, failed_event
+from openrknn.serve.rest.openai import NO_BUFFERING, event, failed_event
 from openrknn.serve.voice import encode
 from openrknn.serve.voice.operations import speak
 from openrknn.serve.voice.voice import Voice
@@ -63,8 +63,8 @@ class Speech:
             raise BadRequestError("there is nothing in this text that could be said")
         sound = _encoded(_joined(first, pieces), wish)
         if wish.is_events:
-            return StreamingResponse(_events(sound), media_type="text/event-stream", headers=_HEADERS)
-        return StreamingResponse(sound, media_type=encode.FORMATS[wish.form], headers=_HEADERS)
+            return StreamingResponse(_events(sound), media_type="text/event-stream", headers=NO_BUFFERING)
+        return StreamingResponse(sound, media_type=encode.FORMATS[wish.form], headers=NO_BUFFERING)
 
     def _wish(self, words: dict[str, Any]) -> _Wish:
         text = words.get("input")
@@ -73,6 +73,10 @@ class Speech:
         speed = words.get("speed", 1.0)
         if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 4.0:
             raise BadRequestError("'speed' is a number from 0.25 to 4")
+        if words.get("instructions"):
+            raise BadRequestError(
+                "'instructions' cannot be followed: the voices here speak in one manner; leave the field out"
+            ).about("instructions")
         form = words.get("stream_format", "audio")
         if form not in ("audio", "sse"):
             raise BadRequestError("'stream_format' is 'audio' or 'sse'")
@@ -105,9 +109,6 @@ class Speech:
             return found, voice
         there = ", ".join(map(repr, [found.name, *found.speakers[:20]]))
         raise BadRequestError(f"there is no voice {voice[:80]!r}; {found.name!r} has {there}")
-
-
-_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
 async def _joined(first: Array, rest: AsyncGenerator[Array]) -> AsyncIterator[Array]:

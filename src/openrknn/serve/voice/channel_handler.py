@@ -13,8 +13,10 @@ import numpy as np
 
 from openrknn.errors import RknnError
 from openrknn.serve.datatypes import Array
+from openrknn.serve.voice.rows import row_of
 from openrknn.voice.audio import Audio, Resampler, read_audio, resample
 from openrknn.voice.errors import AudioError, PhonemeError
+from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Segment
 
 __all__ = ["ChannelHandler", "Engine", "OpenVoice", "open_voice"]
@@ -75,6 +77,8 @@ class Engine:
             "languages": [str(code) for code in getattr(self.shared, "languages", ())][:1000],
             "tasks": [str(task) for task in getattr(self.shared, "tasks", ())][:1000],
             "speakers": [str(name) for name in speakers][:1000],
+            "has_words": bool(getattr(self.shared, "has_words", False)),
+            "has_logs": bool(getattr(self.shared, "has_logs", False)),
         }
 
     def listener(self) -> Any:
@@ -94,6 +98,7 @@ class ChannelHandler:
         self._at = 0
         self._stream: Any = None
         self._resampler: Resampler | None = None
+        self._has_logs = False
         self._speech: Iterator[Array] | None = None
         self._listener: Any = None
         self._acts: dict[str, Callable[[Mapping[str, Any], Array | None], tuple[dict[str, Any], Array | None]]] = {
@@ -142,10 +147,10 @@ class ChannelHandler:
         self._at = 0
         return {"audio_seconds": audio.seconds}, None
 
-    def _step(self, _: Mapping[str, Any], __: Array | None) -> tuple[dict[str, Any], None]:
+    def _step(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
         assert self._audio is not None
         if self._stream is None:
-            self._stream = self._engine.shared.stream(partial=0)  # only what is final is told
+            self._begin(words, partial=0.0)  # only what is final is told
         size = int(_STEP_SECONDS * self._audio.rate)
         piece = self._audio.samples[self._at : self._at + size]
         self._at += len(piece)
@@ -153,8 +158,25 @@ class ChannelHandler:
         found = list(self._stream.feed(piece))
         if is_done:
             found += self._stream.finish()
+        answer = {**self._told(found), "done": is_done}
+        if is_done:
             self._reset({}, None)
-        return {"segments": [_row(one) for one in found], "done": is_done}, None
+        return answer, None
+
+    def _begin(self, words: Mapping[str, Any], partial: float) -> None:
+        asked = dict(words.get("options") or {})
+        self._has_logs = bool(asked.pop("logs", False))
+        if "temperatures" in asked:
+            asked["temperatures"] = tuple(asked["temperatures"])
+        self._stream = self._engine.shared.stream(partial=partial, options=ListenOptions(**asked) if asked else None)
+
+    def _told(self, segments: list[Segment]) -> dict[str, Any]:
+        token_bytes = self._engine.shared.token_bytes if self._has_logs else None
+        return {
+            "segments": [row_of(one, token_bytes) for one in segments],
+            "language": str(getattr(self._stream, "language", "") or ""),
+            "warnings": [str(one)[:500] for one in getattr(self._stream, "warnings", ())][:16],
+        }
 
     # -- live ----------------------------------------------------------------------------------------------------
 
@@ -168,7 +190,7 @@ class ChannelHandler:
             self._listener.reset()
             wanted = int(getattr(self._listener, "rate", 16000))
         else:
-            self._stream = self._engine.shared.stream(partial=float(words["partial"]))
+            self._begin(words, float(words["partial"]))
             wanted = int(self._engine.shared.rate)
         self._resampler = Resampler(rate, wanted) if rate != wanted else None
         return {}, None
@@ -193,7 +215,7 @@ class ChannelHandler:
         segments = list(self._stream.feed(samples)) if len(samples) else []
         if is_last:
             segments += self._stream.finish()
-        return {"segments": [_row(one) for one in segments]}
+        return self._told(segments)
 
     # -- speech --------------------------------------------------------------------------------------------------
 
@@ -231,6 +253,3 @@ def _pieces(sentences: Iterator[Audio]) -> Iterator[Array]:
             samples = np.clip(sentence.samples[at : at + size], -1.0, 1.0)
             yield np.round(samples * 32767).astype(np.int16)
 
-
-def _row(one: Segment) -> list[Any]:
-    return [int(one.index), float(one.start), float(one.end), str(one.text), bool(one.final), float(one.confidence)]

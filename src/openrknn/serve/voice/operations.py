@@ -5,50 +5,97 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from openrknn.serve.datatypes import Array
-from openrknn.serve.errors import BadRequestError, ModelFailedError
+from openrknn.serve.errors import BadRequestError
 from openrknn.serve.settings import Limits
 from openrknn.serve.voice.channel import PIECE_BYTES
+from openrknn.serve.voice.rows import TokenLog, detections_of, number_of, segments_of, token_logs_of
 from openrknn.serve.voice.voice import Conversation, Voice
+from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Detection, Segment, Transcript
 
-__all__ = ["Ears", "speak", "transcribe", "transcribe_in_steps"]
+__all__ = ["USUAL", "Asked", "Ears", "Listened", "Step", "speak", "transcribe", "transcribe_in_steps"]
 
 _PARTIAL_SECONDS = 0.25
 _FEED_SAMPLES = 48_000
 
 
-async def transcribe(voice: Voice, body: bytes, limits: Limits) -> Transcript:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a client wants of a voice that listens."""
+
+    options: ListenOptions = field(default_factory=ListenOptions)
+    logs: bool = False
+    """How sure the voice is of each token."""
+
+    def words(self) -> dict[str, Any]:
+        """For the voice's process: what is not as usual."""
+        usual, mine = asdict(ListenOptions()), asdict(self.options)
+        changed = {name: value for name, value in mine.items() if value != usual[name]}
+        return {**changed, "logs": True} if self.logs else changed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a piece of a recording brought."""
+
+    segments: tuple[Segment, ...]
+    logs: tuple[TokenLog, ...]
+    language: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listened:
+    """A recording, heard."""
+
+    transcript: Transcript
+    logs: tuple[TokenLog, ...]
+
+
+USUAL = Asked()
+
+
+async def transcribe(voice: Voice, body: bytes, limits: Limits, asked: Asked = USUAL) -> Listened:
     """A whole recording. It is heard in steps, so that nobody's recording is heard on when he has gone."""
-    seconds, found = 0.0, []
-    async with aclosing(transcribe_in_steps(voice, body, limits)) as steps:
+    seconds, found, logs, last = 0.0, list[Segment](), list[TokenLog](), Step((), (), "", ())
+    async with aclosing(transcribe_in_steps(voice, body, limits, asked)) as steps:
         async for step in steps:
             if isinstance(step, float):
                 seconds = step
-            else:
-                found += [one for one in step if one.text.strip()]
-    return Transcript(
-        tuple(replace(one, index=number) for number, one in enumerate(found)), seconds, voice.language
-    )  # fmt: skip
+                continue
+            found += [one for one in step.segments if one.text.strip()]
+            logs += step.logs
+            last = step
+    segments = tuple(replace(one, index=number) for number, one in enumerate(found))
+    language = last.language or voice.language
+    made = Transcript(segments, seconds, language, task=asked.options.task, warnings=last.warnings)
+    return Listened(made, tuple(logs))
 
 
-async def transcribe_in_steps(voice: Voice, body: bytes, limits: Limits) -> AsyncGenerator[float | list[Segment]]:
+async def transcribe_in_steps(
+    voice: Voice, body: bytes, limits: Limits, asked: Asked = USUAL
+) -> AsyncGenerator[float | Step]:  # fmt: skip
     """First how many seconds there are, then what was said, as it is found."""
     async with voice.conversation() as talk:
         seconds = await _decode(talk, body, limits)
         yield seconds
-        is_done = False
+        is_done, words = False, asked.words()
         while not is_done:
-            answer, _ = await talk.ask("step")
+            answer, _ = await talk.ask("step", options=words)
             is_done = bool(answer.get("done", True))
-            found = [one for one in _segments(answer) if one.final]
-            if found:
-                yield found
+            found = segments_of(answer)
+            logs = token_logs_of(answer) if asked.logs else [[] for _ in found]
+            pairs = [(one, some) for one, some in zip(found, logs, strict=True) if one.final]
+            yield Step(
+                tuple(one for one, _ in pairs), tuple(log for one, some in pairs if one.text.strip() for log in some),
+                str(answer.get("language", ""))[:40], tuple(map(str, answer.get("warnings", ()))),
+            )  # fmt: skip
         voice.stats.audio_seconds += seconds
 
 
@@ -56,7 +103,7 @@ async def _decode(talk: Conversation, body: bytes, limits: Limits) -> float:
     for at in range(0, max(len(body), 1), PIECE_BYTES):
         await talk.ask("put", np.frombuffer(body[at : at + PIECE_BYTES], np.uint8))
     answer, _ = await talk.ask("decode", most_seconds=limits.audio_seconds)
-    return _number(answer.get("audio_seconds"))
+    return number_of(answer.get("audio_seconds"))
 
 
 async def speak(
@@ -85,17 +132,24 @@ class Ears:
     `partial`: text that may still change is told, too; it costs work.
     """
 
-    def __init__(self, voice: Voice, limits: Limits, rate: int = 16000, *, partial: bool = True) -> None:
+    def __init__(
+        self, voice: Voice, limits: Limits, rate: int = 16000, *, partial: bool = True, asked: Asked = USUAL
+    ) -> None:
         self.voice, self.rate, self._partial = voice, rate, _PARTIAL_SECONDS if partial else 0.0
         self._most_seconds = limits.audio_seconds
         self._stack = contextlib.AsyncExitStack()
         self._talk: Conversation | None = None
+        self._asked = asked
         self.seconds = 0.0
+        self.language = ""
+        """Detected by now, or asked for."""
+        self.logs: dict[int, list[TokenLog]] = {}
+        """Of each segment, by its index, if they were asked for."""
 
     async def __aenter__(self) -> Ears:
         self._talk = await self._stack.enter_async_context(self.voice.conversation())
         try:
-            await self._talk.ask("open", rate=self.rate, partial=self._partial)
+            await self._talk.ask("open", rate=self.rate, partial=self._partial, options=self._asked.words())
         except BaseException as error:
             await self._stack.__aexit__(type(error), error, error.__traceback__)
             raise
@@ -106,11 +160,11 @@ class Ears:
 
     async def feed(self, samples: Array) -> list[Segment]:
         """16-bit samples of one channel; what is heard by now, partial text included."""
-        return [one for answer in [row async for row in self._fed(samples)] for one in _segments(answer)]
+        return [one for answer in [row async for row in self._fed(samples)] for one in self._segments(answer)]
 
     async def hear(self, samples: Array) -> list[Detection]:
         """`feed` for wake words."""
-        return [one for answer in [row async for row in self._fed(samples)] for one in _detections(answer)]
+        return [one for answer in [row async for row in self._fed(samples)] for one in detections_of(answer)]
 
     async def _fed(self, samples: Array) -> AsyncIterator[dict[str, Any]]:
         assert self._talk is not None
@@ -125,31 +179,11 @@ class Ears:
     async def finish(self) -> list[Segment]:
         """The rest of the text."""
         assert self._talk is not None
-        return _segments((await self._talk.ask("finish"))[0])
+        return self._segments((await self._talk.ask("finish"))[0])
 
-
-def _segments(answer: dict[str, Any]) -> list[Segment]:
-    """Checked: they come from a process that reads other people's files."""
-    rows = answer.get("segments")
-    if not isinstance(rows, list):
-        raise ModelFailedError("the voice gave no text")
-    found = []
-    for row in rows:
-        if not isinstance(row, list) or len(row) != 6 or not isinstance(row[3], str) or type(row[0]) is not int:
-            raise ModelFailedError("the voice gave text in a form that cannot be")
-        index, start, end, text, final, confidence = row
-        found.append(Segment(index, _number(start), _number(end), text, bool(final), _number(confidence)))
-    return found
-
-
-def _detections(answer: dict[str, Any]) -> list[Detection]:
-    rows = answer.get("detections")
-    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 3 for row in rows):
-        raise ModelFailedError("the voice gave no detections")
-    return [Detection(str(word)[:200], _number(time), _number(score)) for word, time, score in rows]
-
-
-def _number(value: object) -> float:
-    if isinstance(value, int | float) and abs(value) < 1e12:
-        return float(value)
-    raise ModelFailedError("the voice gave a number that cannot be")
+    def _segments(self, answer: dict[str, Any]) -> list[Segment]:
+        found = segments_of(answer)
+        self.language = str(answer.get("language", ""))[:40] or self.language
+        if self._asked.logs:
+            self.logs.update(zip((one.index for one in found), token_logs_of(answer), strict=True))
+        return found

@@ -103,6 +103,7 @@ class Voice:
         about = _read_card(card, found)
         self.rate, self.language, self.speakers = about.rate, about.language, about.speakers
         self.languages, self.tasks = about.languages, about.tasks
+        self.has_words, self.has_logs = about.has_words, about.has_logs
 
     def _load(self, worker: WorkerProcess, question: dict[str, Any]) -> dict[str, Any]:
         answer = worker.ask(question, seconds=self._load_seconds)
@@ -227,6 +228,8 @@ class _Card:
     languages: list[str]
     tasks: list[str]
     speakers: list[str]
+    has_words: bool
+    has_logs: bool
 
 
 def _read_card(card: dict[str, Any], found: FoundVoice) -> _Card:
@@ -242,7 +245,9 @@ def _read_card(card: dict[str, Any], found: FoundVoice) -> _Card:
         raise UnsupportedError(f"voice {found.name!r} describes itself in a way that cannot be")
     usual = (language or found.language)[:40]
     languages, tasks, speakers = ([str(one)[:200] for one in some or ()] for some in lists)
-    return _Card(rate, usual, languages or [usual], tasks, speakers)
+    return _Card(
+        rate, usual, languages or [usual], tasks, speakers, card.get("has_words") is True, card.get("has_logs") is True
+    )
 
 
 def _code(language: str) -> str:

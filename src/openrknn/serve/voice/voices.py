@@ -6,12 +6,14 @@ import logging
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
 from openrknn.serve.errors import BadRequestError, NotFoundError, NotReadyError
 from openrknn.serve.settings import Settings
 from openrknn.serve.voice.channel_handler import OpenVoice, open_voice
+from openrknn.serve.voice.names import is_usual_name
 from openrknn.serve.voice.voice import FoundVoice, Voice
 from openrknn.voice.sets import open_set
 
@@ -20,12 +22,6 @@ __all__ = ["SERVED_KINDS", "Voices", "find_voice"]
 _LOG = logging.getLogger(__name__)
 SERVED_KINDS = {"transcriber": "speech to text", "speaker": "text to speech", "wake": "wake words"}
 _COMPILE_FACTOR = 8
-_USUAL_NAMES = {
-    "transcriber": frozenset({"whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "default", ""}),
-    "speaker": frozenset({"tts-1", "tts-1-hd", "gpt-4o-mini-tts", "default", ""}),
-    "wake": frozenset({"default", ""}),
-}
-"""Programs with these names in their settings, or in their code, get the first voice of the kind."""
 
 
 def find_voice(where: str | os.PathLike[str]) -> FoundVoice:
@@ -47,6 +43,12 @@ def find_voice(where: str | os.PathLike[str]) -> FoundVoice:
     )  # fmt: skip
 
 
+def split_name(text: str) -> tuple[str, str]:
+    """`NAME=SET` to both; the name is empty where only a set is given."""
+    name, sign, where = text.partition("=")
+    return (name, where) if sign and "/" not in name and not Path(text).exists() else ("", text)
+
+
 class Voices:
     """Opened when the server starts; each was named, so each has to open."""
 
@@ -58,32 +60,53 @@ class Voices:
     def load_all(self) -> None:
         """Open what was named, all at the same time: each is a process that mostly waits for its own disk."""
         try:
-            found = [find_voice(where) for where in self._settings.voices]
-            names = [one.name for one in found]
-            for where, name in zip(self._settings.voices, names, strict=True):
-                if names.count(name) > 1:
-                    raise UnsupportedError(f"{where}: there is another voice {name!r} already")
+            names, found = self._named()
             with ThreadPoolExecutor(max(1, len(found))) as threads:
-                opening = [threads.submit(Voice, one, self._settings, self._opener) for one in found]
+                opening = {
+                    where: threads.submit(Voice, one, self._settings, self._opener) for where, one in found.items()
+                }
             # Those that opened are closed with the server, whatever happened to the others.
-            pairs = zip(names, opening, strict=True)
-            self._voices = {name: job.result() for name, job in pairs if job.exception() is None}
-            for job in opening:
+            self._voices = {
+                name: opening[where].result() for name, where in names.items() if opening[where].exception() is None
+            }
+            for job in opening.values():
                 job.result()
-            for one in found:
+            for one in found.values():
                 _LOG.info("voice %s is ready: %s", one.name, SERVED_KINDS[one.kind])
         finally:
             self.is_loading = False
 
+    def _named(self) -> tuple[dict[str, str], dict[str, FoundVoice]]:
+        """Name -> where its set is, and what is there. A set with several names is opened once."""
+        names: dict[str, str] = {}
+        found: dict[str, FoundVoice] = {}
+        for text in map(str, self._settings.voices):
+            name, given = split_name(text)
+            one = find_voice(given)
+            name = name or one.name
+            if name in names:
+                raise UnsupportedError(f"{text}: there is another voice {name!r} already")
+            names[name] = one.where
+            found.setdefault(one.where, replace(one, name=name))
+        return names, found
+
     def all(self, kind: str | None = None) -> list[Voice]:
         """In the order in which they were named."""
-        return [one for one in self._voices.values() if kind in (None, one.kind)]
+        return [one for one in dict.fromkeys(self._voices.values()) if kind in (None, one.kind)]
+
+    def names(self) -> dict[str, Voice]:
+        """Every name with its voice; a voice may have several."""
+        return dict(self._voices)
+
+    def is_usual(self, name: str) -> bool:
+        """Whether it is no name of a voice of this server."""
+        return name not in self._voices
 
     def find(self, name: str, kind: str) -> Voice:
         """The voice of this name; usual names of other people's models mean the first."""
         some = self.all(kind)
         found = self._voices.get(name)
-        if found is None and some and name in _USUAL_NAMES[kind]:
+        if found is None and some and is_usual_name(name, kind):
             return some[0]
         if self.is_loading:
             raise NotReadyError("the voices are being loaded")
