@@ -88,6 +88,8 @@ def test_greedy_text_is_the_float_models_where_it_is_sure(model: Moonshine, sour
     for row, token in zip(rows, heard.tokens, strict=False):
         assert row[token] > row.max() - 0.2
     assert 0 < heard.confidence <= 1
+    assert len(heard.tokens) <= len(heard.logs) <= len(heard.tokens) + 1
+    assert b"".join(map(model.token_bytes, heard.tokens)).decode(errors="replace").strip() == heard.text
 
 
 def test_a_beam_is_at_least_as_likely_as_greedy(model: Moonshine, source: Path) -> None:
