@@ -19,7 +19,8 @@ __all__ = ["languages_of", "logprobs", "plain", "streamed", "usage", "verbose"]
 def plain(found: Listened, *, has_logs: bool) -> dict[str, Any]:
     """`json`."""
     words: dict[str, Any] = {"text": found.transcript.text, "usage": usage(found.transcript.seconds)}
-    words["languages"] = languages_of(found.transcript.segments)
+    if languages := languages_of(found.transcript.segments):
+        words["languages"] = languages
     if has_logs:
         words["logprobs"] = logprobs(found.logs)
     return {**words, **_warnings(found.transcript.warnings)}
@@ -101,7 +102,8 @@ async def streamed(steps: AsyncGenerator[float | Step], seconds: float, *, has_l
         yield failed_event(error)
         return
     done: dict[str, Any] = {"type": "transcript.text.done", "text": whole, "usage": usage(seconds)}
-    done["languages"] = languages_of(segments)
+    if languages := languages_of(segments):
+        done["languages"] = languages
     if has_logs:
         done["logprobs"] = logprobs(logs)
     yield event({**done, **_warnings(warnings)})
