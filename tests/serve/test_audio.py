@@ -221,7 +221,8 @@ def test_the_list_of_voices(client: OpenAI) -> None:
 
     assert [one.id for one in client.models.list()] == ["ears", "mouth"]
     assert client.models.retrieve("mouth").model_extra == {
-        "kind": "speaker", "language": "en", "languages": ["en"], "tasks": [], "rate": 22050, "speakers": ["low", "loud"], "licence": "MIT",
+        "kind": "speaker", "language": "en", "languages": ["en"], "tasks": [], "rate": 22050,
+        "speakers": ["low", "loud"], "licence": "MIT",
     }  # fmt: skip
     with pytest.raises(openai.NotFoundError, match="/v1/models"):
         client.models.retrieve("nothing")
