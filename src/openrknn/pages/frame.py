@@ -76,11 +76,12 @@ def folded(place: str, title: str, *content: Content, note: str = "") -> Markup 
 def verdict(level: str, sentence: str, numbers: Iterable[tuple[str, str, str]], next_step: Content = None) -> Markup:
     """The top of a report: one sentence, up to three numbers, what to do next. `level`: good, fair or poor."""
     word = {"good": "OK", "fair": "Check", "poor": "Problem"}[level]
+    if sentence.partition(" ")[0].isalpha():  # not the name of a file
+        sentence = f"{sentence[:1].upper()}{sentence[1:]}"
     step = tag("p", tag("b", "Next: "), next_step, class_="next") if next_step else None
     return tag(
         "div",
-        tag("p", tag("span", word, class_=f"badge {level}"), " ", clean(f"{sentence[:1].upper()}{sentence[1:]}", 400),
-            class_="sentence"),
+        tag("p", tag("span", word, class_=f"badge {level}"), " ", clean(sentence, 400), class_="sentence"),
         tag("dl", *(key_number(*number) for number in list(numbers)[:3]), class_="numbers"),
         step,
         class_=f"verdict {level}",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.options import add_device_arguments
 from openrknn.cli.common.output import CommandError, Output
-from openrknn.cli.common.outputs import JUNIT, SARIF, TEXT, OutputFile, OutputFolder
+from openrknn.cli.common.outputs import JUNIT, PAGE, SARIF, TEXT, OutputFile, OutputFolder
 
 if TYPE_CHECKING:
     from openrknn.check.result import Outcome
@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--labels", metavar="FILE", help="answers: names of the classes, one per line")
     made.add_argument("--reader", metavar="MODEL", help="answers: the model that reads what a PP-OCR detector finds")
     reports = parser.add_argument_group("reports")
+    reports.add_argument(
+        "--report", metavar="OUT.html", action=OutputFile, kind=PAGE, help="write an HTML page with all results"
+    )
     reports.add_argument(
         "--junit", metavar="FILE", action=OutputFile, kind=JUNIT,
         help="write a JUnit report: tests for most pipelines",
@@ -138,8 +141,12 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
     """Files first: a pipeline needs them most when something failed."""
     import json
 
-    from openrknn.cli.common.files import os_problem, save_atomically
+    from openrknn.cli.common.files import os_problem, save_atomically, save_page
 
+    if arguments.report:
+        from openrknn.pages.checked import render
+
+        save_page(arguments.report, render([entry.as_json() for entry in outcomes]), output)
     if arguments.junit:
         from openrknn.check.pipeline_reports import junit
 

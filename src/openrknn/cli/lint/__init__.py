@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.outputs import PAGE, OutputFile
 
 if TYPE_CHECKING:
     from openrknn.analysis.lint import Finding
@@ -26,6 +27,7 @@ EXAMPLES = (
     "openrknn lint yolo.rknn --strict            fail on warnings too, in a pipeline",
     "openrknn lint yolo.rknn --run               also: does the output depend on the input?",
     "openrknn lint yolo.rknn --ignore cpu-island --ignore constant-channels",
+    "openrknn lint yolo.rknn --report lint.html  a page with all findings",
     "openrknn lint --explain layout-mismatch     what a code means",
     "openrknn lint yolo.rknn --json | jq '.files[].findings[].code'",
 )
@@ -55,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=CODES,
         help="do not report this code (repeatable)",
     )
+    parser.add_argument(
+        "--report", metavar="OUT.html", action=OutputFile, kind=PAGE, help="write an HTML page with all findings"
+    )
     parser.add_argument("--explain", metavar="CODE", choices=CODES, help="explain a code and exit")
 
 
@@ -79,6 +84,11 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         except CommandError as error:
             Output.complain(str(error))
             results.append((path, str(error)))
+    if arguments.report:
+        from openrknn.cli.common.files import save_page
+        from openrknn.pages.findings import render
+
+        save_page(arguments.report, render(results, ran=arguments.run), output)
     _tell(results, output, ran=arguments.run)
     return max(_exit_code(result, strict=arguments.strict) for _, result in results)
 
