@@ -115,12 +115,16 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.llm.compiled_assets import assets_of
         from openrknn.llm.files import open_weights
         from openrknn.llm.home import find_model
+        from openrknn.llm.ports import makes_embeddings
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
     path = find_model(arguments.model)
     source = open_weights(path, context=arguments.context)
+    capacity = arguments.context
+    if makes_embeddings(source.config):  # whole texts, as long as the model takes and one graph can be
+        capacity = min(capacity, source.config.context // 32 * 32)
     with stages(output) as tell:
-        made = compile_language(source, arguments.target, capacity=arguments.context, assets=assets_of(path),
+        made = compile_language(source, arguments.target, capacity=capacity, assets=assets_of(path),
                                 progress=tell)  # fmt: skip
     try:
         made.save(arguments.output)

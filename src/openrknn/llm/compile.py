@@ -25,11 +25,21 @@ from openrknn.container.bundle import write_zip_to
 from openrknn.container.model import Model
 from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
-from openrknn.llm.file import ASSETS, EMBEDDING, PREFIX, STEP, CacheLayout, LanguageFile, StepEntry, manifest_of
+from openrknn.llm.file import (
+    ASSETS,
+    EMBEDDING,
+    POSITIONS,
+    PREFIX,
+    STEP,
+    CacheLayout,
+    LanguageFile,
+    StepEntry,
+    manifest_of,
+)
 from openrknn.llm.graph import StepGraph
 from openrknn.llm.integers import IntegerProducts
 from openrknn.llm.padded import padded
-from openrknn.llm.ports import HEAD_GROUP, cache_numbers, check
+from openrknn.llm.ports import HEAD_GROUP, cache_numbers, check, makes_embeddings
 from openrknn.llm.quantise.engine import prefix_bytes
 from openrknn.llm.quantise.model import Quantised
 from openrknn.llm.ranges import measure_squares, powers, stream_factor
@@ -85,8 +95,9 @@ def compile_language(
 ) -> CompiledLanguage:
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
-    `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. `progress` is called with
-    (stage, done, of). Raises `OptionError` for what this chip or this version cannot do.
+    `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. A model of embeddings has
+    graphs of whole texts instead, of these sizes and of `capacity`. `progress` is called with (stage, done, of).
+    Raises `OptionError` for what this chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=1, fp16=True)
     chip = target_of(options.chip)
@@ -98,8 +109,11 @@ def compile_language(
     if quantised is not None and source.config.head_size % HEAD_GROUP:
         raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
     _check_options(source, capacity, prefill)
+    is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *sorted(set(prefill))]
+    if is_text:
+        sizes = sorted({one for one in prefill if one < capacity} | {capacity})
     tell("measure", 0, 1)
     squares = measure_squares(source)
     divisors, stream = powers(squares), stream_factor(squares)
@@ -110,7 +124,7 @@ def compile_language(
     packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
-        shape = source, chip, capacity, tokens, tokens == 1
+        shape = source, chip, 0 if is_text else capacity, tokens, tokens == 1 and not is_text
         step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
         built = build_graph(step.build(), options, packed)
         models.append(built.model)
@@ -122,12 +136,14 @@ def compile_language(
     if size + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
         raise OptionError(f"weights of {size:,} bytes and the cache are more than the 4 GB that an NPU addresses")
     inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source, stream))}
+    if "positions" in source.names():
+        inside[POSITIONS] = [_positions(source, capacity)]
     inside |= {ASSETS + name: [one] for name, one in (assets or {}).items()}
     prefix = None if quantised is None else quantised.prefix
     if quantised is not None and prefix is not None:
         inside[PREFIX] = [prefix_bytes(quantised, prefix)]
     file = LanguageFile(
-        options.chip.name, capacity, tuple(StepEntry(tokens, tokens == 1) for tokens in sizes),
+        options.chip.name, capacity, tuple(StepEntry(one, one == 1 and not is_text) for one in sizes),
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
     )  # fmt: skip
     tell("write", 1, 1)
@@ -138,6 +154,8 @@ def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) 
     wrong = next((one for one in prefill if one % _CHUNK or not _CHUNK <= one <= _MOST_TOKENS), None)
     if wrong is not None:
         raise OptionError(f"prefill={wrong}: multiples of {_CHUNK} up to {_MOST_TOKENS} tokens can be")
+    if makes_embeddings(source.config) and capacity > _MOST_TOKENS:
+        raise OptionError(f"capacity={capacity}: a whole text is one graph, of {_MOST_TOKENS} tokens at most")
     if capacity > source.config.context:
         raise OptionError(f"capacity={capacity}: the model was trained for {source.config.context} tokens")
 
@@ -148,6 +166,12 @@ def _embedding(source: WeightSource, stream: float) -> Iterator[bytes]:
     for first in range(0, config.vocabulary, _ROWS):
         rows = source.rows("embedding", first, min(_ROWS, config.vocabulary - first))
         yield (rows * np.float32(config.embedding_scale * stream)).astype(np.float16).tobytes()
+
+
+def _positions(source: WeightSource, capacity: int) -> bytes:
+    """Of a text, with the row of its type: all tokens have the first one."""
+    rows = source.rows("positions", 0, capacity)
+    return (rows + (source.get("types")[:1] if "types" in source.names() else 0)).astype(np.float16).tobytes()
 
 
 def _layout(chip: Target, size: int, capacity: int) -> CacheLayout:

@@ -13,6 +13,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.llm.errors import TokenizerError
 from openrknn.llm.files.gguf import GgufFile
 from openrknn.llm.tokens import Tokenizer
+from openrknn.llm.tokens.folder_tokens import files_tokenizer, folder_files
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
 
 __all__ = ["assets_of", "tokenizer_in", "vocabulary_assets"]
@@ -23,9 +24,9 @@ _MOST = 256 << 20
 
 
 def assets_of(path: Path) -> dict[str, bytes]:
-    """What the compiled file of a GGUF file keeps of it."""
+    """What the compiled file of a GGUF file or of a folder keeps of it."""
     if path.is_dir():
-        raise UnsupportedError(f"{path} is a folder; only GGUF files are compiled with their vocabulary")
+        return folder_files(path)
     return vocabulary_assets(GgufFile(path).metadata)
 
 
@@ -41,6 +42,8 @@ def vocabulary_assets(metadata: Mapping[str, Any]) -> dict[str, bytes]:
 
 def tokenizer_in(assets: Mapping[str, bytes], name: str) -> Tokenizer:
     """The tokenizer of a compiled file; `name` is for messages."""
+    if "tokenizer.json" in assets:
+        return files_tokenizer(assets)
     data = assets.get(VOCABULARY)
     if data is None:
         raise UnsupportedError(

@@ -3,6 +3,7 @@
 manifest.json       the configuration, what the graphs are for, how the cache lies in memory
 step.rknn           graphs of one and of several tokens, which share their weights
 embedding.bin       rows of half floats, scaled as the first layer takes them
+positions.bin       models of embeddings with learned positions: what is added to the rows of a text
 prefix.bin          quantised models: keys, values and logits of the first position, for texts that start with `prefix`
 assets/...          what generation needs besides: the tokenizer, a chat template
 """
@@ -21,9 +22,10 @@ from openrknn.container.bundle import format_in, read_zip, write_zip
 from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.ports import makes_embeddings
 
 FORMAT, _VERSION = "openrknn-language", 2
-STEP, EMBEDDING, PREFIX, ASSETS = "step.rknn", "embedding.bin", "prefix.bin", "assets/"
+STEP, EMBEDDING, POSITIONS, PREFIX, ASSETS = "step.rknn", "embedding.bin", "positions.bin", "prefix.bin", "assets/"
 _MOST = 1 << 31
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -72,6 +74,13 @@ class LanguageFile:
     def embedding(self) -> npt.NDArray[np.float16]:
         """[vocabulary, width]."""
         return np.frombuffer(self.files[EMBEDDING], np.float16).reshape(self.config.vocabulary, self.config.width)
+
+    @property
+    def positions(self) -> npt.NDArray[np.float16] | None:
+        """[capacity, width], or None."""
+        if POSITIONS not in self.files:
+            return None
+        return np.frombuffer(self.files[POSITIONS], np.float16).reshape(self.capacity, self.config.width)
 
     @property
     def prefix_rows(self) -> npt.NDArray[np.float16]:
@@ -144,7 +153,9 @@ def _check(file: LanguageFile, name: str) -> None:
         raise FormatError(f"{name} has no {STEP}, or no {EMBEDDING}")
     if not 0 < file.capacity < _MOST or not all(0 < one.tokens < _MOST for one in file.graphs):
         raise FormatError(f"{name} has a capacity of {file.capacity}, and graphs of {[g.tokens for g in file.graphs]}")
-    if not any(one.tokens == 1 and one.logits for one in file.graphs):
+    if makes_embeddings(file.config):
+        _check_texts(file, name)
+    elif not any(one.tokens == 1 and one.logits for one in file.graphs):
         raise FormatError(f"{name} has no graph for one token")
     wanted = 2 * file.config.vocabulary * file.config.width
     if len(file.files[EMBEDDING]) != wanted:
@@ -159,3 +170,12 @@ def _check(file: LanguageFile, name: str) -> None:
     whole = (file.capacity, layout.kernels), (size, layout.key_channels), (size, layout.kernels)
     if any(part <= 0 or many % part for many, part in (*whole, (file.capacity, layout.value_channels))):
         raise FormatError(f"{name}: {layout} does not fit heads of {size} and {file.capacity} rows")
+
+
+def _check_texts(file: LanguageFile, name: str) -> None:
+    """Of a model of embeddings."""
+    if max((one.tokens for one in file.graphs), default=0) != file.capacity:
+        raise FormatError(f"{name} says {file.capacity} tokens, and its graphs {[one.tokens for one in file.graphs]}")
+    wanted = 2 * file.capacity * file.config.width if file.config.rope is None else 0
+    if len(file.files.get(POSITIONS, b"")) != wanted:
+        raise FormatError(f"{POSITIONS} in {name} has {len(file.files.get(POSITIONS, b''))} bytes, not {wanted}")

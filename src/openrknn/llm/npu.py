@@ -21,7 +21,7 @@ from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
-from openrknn.llm.ports import Ports
+from openrknn.llm.ports import Ports, makes_embeddings
 from openrknn.llm.step_inputs import ATOM, Masks, Rotations
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
@@ -79,6 +79,11 @@ class NpuEngine:
     def __init__(self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto") -> None:
         self.file = model if isinstance(model, LanguageFile) else read_language(model)
         self._config = config = self.file.config
+        if makes_embeddings(config):
+            raise UnsupportedError(
+                f"{self.file.path or 'the language model'} makes embeddings and no text: open it with "
+                "openrknn.llm.embedder.NpuEmbedder"
+            )
         self._embedding = self.file.embedding
         self._session = Session(self.file.step, device)
         self._active: NpuCache | None = None
@@ -290,7 +295,8 @@ class NpuEngine:
                     raise UnsupportedError(f"{self._session.device.name} runs no graphs that share a cache")
                 shared = {one: program.buffer_of(one) for one in ("cache",)}
             found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
-            _check_ports(file, tokens, found[tokens], name)
+            logits = file.graphs[number].logits
+            check_ports(Ports(file.config, file.capacity, tokens), found[tokens], name, logits=logits)
         return found
 
     def close(self) -> None:
@@ -305,10 +311,8 @@ class NpuEngine:
         self.close()
 
 
-def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> None:
+def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> None:
     """The manifest and the model have to agree: a file is not to be trusted."""
-    logits = any(one.tokens == tokens and one.logits for one in file.graphs)
-    ports = Ports(file.config, file.capacity, tokens)
     inputs, outputs = (
         {one: prod(shape) for one, shape in shapes.items()} for shapes in (ports.inputs(), ports.outputs(logits=logits))
     )
@@ -316,4 +320,4 @@ def _check_ports(file: LanguageFile, tokens: int, bound: Binding, name: str) -> 
         found = {one: (there[one].size, there[one].dtype) for one in there}
         fits = wanted.keys() == found.keys() and all(found[one][1] == np.float16 for one in wanted)
         if not fits or any(not numbers <= found[one][0] < numbers + 32 for one, numbers in wanted.items()):
-            raise FormatError(f"{name}: the graph of {tokens} token(s) takes and gives {found}, not {wanted}")
+            raise FormatError(f"{name}: the graph of {ports.tokens} token(s) takes and gives {found}, not {wanted}")

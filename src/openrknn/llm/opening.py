@@ -16,6 +16,7 @@ from openrknn.llm.generation.generator import Generator
 from openrknn.llm.generation.model import Details, LanguageModel
 from openrknn.llm.generation.speculation import Speculation
 from openrknn.llm.home import find_model
+from openrknn.llm.ports import makes_embeddings
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.templates import ChatTemplate
 from openrknn.llm.tokens import Tokenizer, open_tokenizer
@@ -59,6 +60,7 @@ def open_model(
 def _compiled(
     path: Path, device: str, capacity: int | None, sequences: int, speculation: Speculation | None
 ) -> LanguageModel:
+    from openrknn.llm.embedder import NpuEmbedder
     from openrknn.llm.npu import NpuEngine
 
     file = read_language(path)
@@ -67,15 +69,17 @@ def _compiled(
             f"{path}: it was compiled for {file.capacity} tokens, fewer than {capacity}; compile it with --context"
         )
     vocabulary = tokenizer_in(file.assets, str(path))
-    engine = NpuEngine(file, device)
+    embedder = NpuEmbedder(file, device) if makes_embeddings(file.config) else None
+    engine = embedder or NpuEngine(file, device)
     config = file.config
     notice = SOFTWARE_NOTICE if engine.session.device.name.startswith("software") else ""
+    context = file.capacity if embedder is not None else config.context
     details = Details(
-        path.stem, config.architecture, _count(config), config.context, path.stat().st_size, "rknn",
+        path.stem, config.architecture, _count(config), context, path.stat().st_size, "rknn",
         f"for {file.target}", notice=notice, template=vocabulary.template or "", pooling=config.pooling,
     )  # fmt: skip
     generator = Generator(engine, vocabulary, most_sequences=sequences, speculation=speculation)
-    return LanguageModel(details, generator, template=_template(vocabulary))
+    return LanguageModel(details, generator, template=_template(vocabulary), embedder=embedder)
 
 
 def _template(vocabulary: Tokenizer) -> ChatTemplate | None:

@@ -48,7 +48,8 @@ def measure_squares(source: WeightSource) -> dict[str, float]:
 
 def stream_factor(squares: Mapping[str, float]) -> float:
     """What the residual stream is multiplied by, a power of two: numbers up to twice those seen are fp16's."""
-    largest = max((value for name, value in squares.items() if not name.endswith("_post_norm")), default=0.0)
+    read = ("attention_norm", "ffn_norm", "final_norm")
+    largest = max((value for name, value in squares.items() if name.endswith(read)), default=0.0)
     return 2.0 ** -max(0, math.ceil(math.log2(max(2 * math.sqrt(largest) / _LARGEST, 1e-30))))
 
 

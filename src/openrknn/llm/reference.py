@@ -126,6 +126,11 @@ def embed(source: WeightSource, tokens: Sequence[int], *, normalise: bool = True
     x = model.hidden_states(ReferenceCache(config), tokens)
     if config.norm_first:
         x = model.norm("final_norm", x)
+    return pool(config, x, normalise=normalise)
+
+
+def pool(config: LanguageConfig, x: Floats, *, normalise: bool = True) -> Floats:
+    """Rows [tokens, width] as one vector."""
     pooled: Floats = {"cls": x[0], "last": x[-1]}.get(config.pooling, x.mean(axis=0))
     return pooled / np.float32(max(float(np.linalg.norm(pooled)), 1e-12)) if normalise else pooled
 

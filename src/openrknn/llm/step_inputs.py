@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ HIDDEN = -30000.0
 class Rotations:
     """Of the positions of a graph's tokens, in the inputs that have them."""
 
-    def __init__(self, ports: Ports, inputs: dict[str, Memory], layout: CacheLayout | None) -> None:
+    def __init__(self, ports: Ports, inputs: Mapping[str, Memory], layout: CacheLayout | None) -> None:
         config, self._tokens = ports.config, ports.tokens
         size, rope = config.head_size, config.rope
         self._scale = rope.scale if rope is not None else 1.0
@@ -57,7 +58,7 @@ class Rotations:
 class Masks:
     """Which rows of the cache a graph's tokens see."""
 
-    def __init__(self, ports: Ports, inputs: dict[str, Memory]) -> None:
+    def __init__(self, ports: Ports, inputs: Mapping[str, Memory]) -> None:
         self._ports = ports
         self._whole = inputs["mask"][0, :, 0] if "mask" in inputs else None
         self._near = inputs["near_mask"][0, :, 0] if "near_mask" in inputs else None

@@ -32,6 +32,12 @@ class MemorySource:
         put("embedding", config.vocabulary, config.width, scale=1.0)
         self.weights["embedding"][:, 5] *= 20
         put("final_norm", config.width, scale=0.3, mean=1.0)
+        if config.rope is None:
+            put("positions", config.context, config.width, scale=0.5)
+            put("types", 2, config.width, scale=0.5)
+        if not config.causal:
+            put("embedding_norm", config.width, scale=0.3, mean=1.0)
+            put("embedding_norm.bias", config.width, scale=0.3)
         if not config.tied_head:
             put("head", config.vocabulary, config.width)
         shapes = {
@@ -41,16 +47,16 @@ class MemorySource:
         }  # fmt: skip
         if not config.gated:
             del shapes["gate"]
+        norms = ["attention_norm", "ffn_norm", *(["attention_post_norm", "ffn_post_norm"] * config.post_norms)]
         for layer in range(config.layers):
             for kind, shape in shapes.items():
                 put(f"layers.{layer}.{kind}", *shape)
                 if biases:
                     put(f"layers.{layer}.{kind}.bias", shape[0], scale=0.5)
-            for norm in ("attention_norm", "ffn_norm"):
+            for norm in norms:
                 put(f"layers.{layer}.{norm}", config.width, scale=0.3, mean=1.0)
-            if config.post_norms:
-                for norm in ("attention_post_norm", "ffn_post_norm"):
-                    put(f"layers.{layer}.{norm}", config.width, scale=0.3, mean=1.0)
+                if config.norm == "layer":
+                    put(f"layers.{layer}.{norm}.bias", config.width, scale=0.3)
             if config.query_key_norm:
                 for norm in ("q_norm", "k_norm"):
                     put(f"layers.{layer}.{norm}", config.head_size, scale=0.3, mean=1.0)

@@ -54,6 +54,10 @@ def _indexed(folder: Path) -> dict[str, StoredTensor]:
     return tensors
 
 
+_NO_WEIGHTS = "position_ids"
+"""0, 1, 2, ... as integers: older files of BERT have saved them."""
+
+
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
     """The tensors of one file."""
     data = map_file(path)
@@ -69,7 +73,9 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
     if len(table) > _MOST_TENSORS:
         raise BadTableError(f"{path.name} has {len(table)} tensors; at most {_MOST_TENSORS} are read")
     body = data[8 + length :]
-    return {name: _tensor(name, entry, body, path.name) for name, entry in table.items()}
+    return {
+        name: _tensor(name, entry, body, path.name) for name, entry in table.items() if not name.endswith(_NO_WEIGHTS)
+    }
 
 
 def _tensor(name: str, entry: Any, body: Bytes, file: str) -> StoredTensor:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from openrknn.errors import TooComplexError
 from openrknn.llm.errors import TokenizerError
-from openrknn.llm.files.jsonfile import parse_object, read_object
+from openrknn.llm.files.jsonfile import parse_object
 from openrknn.llm.tokens.encoders import library_encode, tokenizers_library
 from openrknn.llm.tokens.pieces import byte_level, hash_piece, sentence_piece
 from openrknn.llm.tokens.tokenizer import END_NAMES, Specials, Tokenizer
 
 _MOST_BYTES = 256 << 20
+_MOST_BESIDE = 16 << 20
 _LARGEST_GAP = 100_000
 _LONGEST_TEMPLATE = 4 << 20
 _NAMED = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 
 
-def folder_tokenizer(folder: Path) -> Tokenizer:
-    """All kinds that the `tokenizers` library reads."""
+FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "config.json", "chat_template.jinja")
+"""All that is read; a compiled model keeps them."""
+
+
+def folder_files(folder: Path) -> dict[str, bytes]:
+    """Those that are there, of bounded size."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         if (folder / "tokenizer.model").is_file():
@@ -29,16 +35,39 @@ def folder_tokenizer(folder: Path) -> Tokenizer:
                 "transformers, or use a GGUF file"
             )
         raise TokenizerError(f"{path} is not there")
-    with path.open("rb") as file:
-        data = file.read(_MOST_BYTES + 1)
+    found = {}
+    for name in FILES:
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                found[name] = file.read(_MOST_BYTES + 1)
+    return found
+
+
+def folder_tokenizer(folder: Path) -> Tokenizer:
+    """All kinds that the `tokenizers` library reads."""
+    return files_tokenizer(folder_files(folder))
+
+
+def files_tokenizer(files: Mapping[str, bytes]) -> Tokenizer:
+    """Of what was in a folder: tokenizer.json at least."""
+    data = files["tokenizer.json"]
     if len(data) > _MOST_BYTES:
         raise TokenizerError(f"tokenizer.json has more than {_MOST_BYTES} bytes")
     said = parse_object(data, "tokenizer.json")
     _check_numbers(said)
     made, plain = (_made(data) for _ in range(2))
     plain.encode_special_tokens = True
-    beside = read_object(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    return _Folder(folder, (made, plain), said, beside).tokenizer()
+    return _Folder(files, (made, plain), said).tokenizer()
+
+
+def _object(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    """The object in a file beside it; empty where there is none."""
+    data = files.get(name)
+    if data is None:
+        return {}
+    if len(data) > _MOST_BESIDE:
+        raise TooComplexError(f"{name} has more than {_MOST_BESIDE} bytes, the most that is read")
+    return parse_object(data, name)
 
 
 def _made(data: bytes) -> Any:
@@ -68,8 +97,8 @@ def _check_numbers(said: dict[str, Any]) -> None:
 
 
 class _Folder:
-    def __init__(self, folder: Path, both: tuple[Any, Any], said: dict[str, Any], beside: dict[str, Any]) -> None:
-        self._folder, self._said, self._beside = folder, said, beside
+    def __init__(self, files: Mapping[str, bytes], both: tuple[Any, Any], said: dict[str, Any]) -> None:
+        self._files, self._said, self._beside = files, said, _object(files, "tokenizer_config.json")
         self._made, self._plain = both
         self._added = {int(token): found for token, found in self._made.get_added_tokens_decoder().items()}
 
@@ -116,16 +145,15 @@ class _Folder:
     def _ends(self, size: int) -> set[int]:
         found: set[int] = set()
         for name in ("generation_config.json", "config.json"):
-            if (self._folder / name).is_file():
-                value = read_object(self._folder / name).get("eos_token_id")
-                values = value if isinstance(value, list) else [value]
-                found |= {token for token in values if type(token) is int and 0 <= token < size}
+            value = _object(self._files, name).get("eos_token_id")
+            values = value if isinstance(value, list) else [value]
+            found |= {token for token in values if type(token) is int and 0 <= token < size}
         return found
 
     def _templates(self) -> dict[str, str]:
-        path = self._folder / "chat_template.jinja"
-        if path.is_file() and path.stat().st_size <= _LONGEST_TEMPLATE:
-            return {"default": path.read_text(encoding="utf-8", errors="replace")}
+        own = self._files.get("chat_template.jinja")
+        if own is not None and len(own) <= _LONGEST_TEMPLATE:
+            return {"default": own.decode("utf-8", "replace")}
         said = self._beside.get("chat_template")
         if isinstance(said, str):
             return {"default": said}
