@@ -17,7 +17,7 @@ from openrknn.runtime.cost import cost_of, task_works
 
 __all__ = ["Features", "features_of", "read", "write"]
 
-_COLUMNS = ("array_cycles", "table_elements", "dpu_elements", "pooling_cycles", "moved_bytes")
+_COLUMNS = ("array_cycles", "table_elements", "dpu_elements", "pooling_cycles", "moved_bytes", "streamed_bytes")
 
 
 class Features(NamedTuple):
@@ -55,7 +55,8 @@ def write(path: Path, entries: Iterable[Features]) -> None:
         for entry in sorted(entries, key=lambda entry: (entry.chip, entry.network)):
             writer.writerow([entry.network, entry.chip, entry.submits, entry.cpu_operators])
             for work, count in sorted(entry.works.items()):
-                writer.writerow([count, *(getattr(work, name) or "" for name in _COLUMNS)])
+                cells = [getattr(work, name) or "" for name in _COLUMNS]
+                writer.writerow([count, *(cells if work.streamed_bytes else cells[:-1])])
 
 
 def read(path: Path) -> list[Features]:
@@ -67,8 +68,8 @@ def read(path: Path) -> list[Features]:
         next(rows), next(rows)
         for row in rows:
             if row[0].isdigit():
-                array, table, dpu, pooling, moved = (int(value or 0) for value in row[1:])
-                works[Work(1, moved, 0, 0, 0, array, table, dpu, pooling)] = int(row[0])
+                array, table, dpu, pooling, moved, *streamed = (int(value or 0) for value in row[1:])
+                works[Work(1, moved, 0, 0, 0, array, table, dpu, pooling, *streamed)] = int(row[0])
             else:
                 works = {}
                 found.append(Features(row[0], row[1], int(row[2]), int(row[3]), works))

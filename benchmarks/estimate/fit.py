@@ -69,9 +69,12 @@ class _Sums:
     def __init__(self, case: Case, board: Board) -> None:
         works, counts = list(case.features.works), list(case.features.works.values())
         rates = (1, board.table_rate, board.dpu_rate, 1)
-        inside = np.array([work[5:] for work in works], float) / rates / board.hertz
+        inside = np.array([work[5:9] for work in works], float) / rates / board.hertz
         self._inside: Numbers = inside.max(axis=1)
-        self._bytes = np.array([work.moved_bytes for work in works], float)
+        streamed = np.array([work.streamed_bytes for work in works], float)
+        rate = board.stream_bytes_per_second
+        self._streamed: Numbers | float = streamed / rate if rate is not None else 0.0
+        self._bytes = np.array([work.moved_bytes for work in works], float) - (streamed if rate is not None else 0)
         self._counts = np.array(counts, float)
         self._jobs = case.features.submits * board.submit_seconds
         self.tasks = float(sum(counts))
@@ -79,7 +82,7 @@ class _Sums:
 
     def busy(self, bandwidth: float) -> float:
         """Seconds without the starts of tasks."""
-        return float((np.maximum(self._inside, self._bytes / bandwidth) * self._counts).sum()) + self._jobs
+        return float((np.maximum(self._inside, self._bytes / bandwidth + self._streamed) * self._counts).sum()) + self._jobs
 
 
 def fit(cases: Sequence[Case], board: Board) -> Board:

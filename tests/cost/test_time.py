@@ -43,6 +43,18 @@ def test_three_cores_share_the_memory() -> None:
     assert arithmetic[0] / arithmetic[1] == pytest.approx(3)
 
 
+def test_weights_that_stream_have_rates_of_their_own() -> None:
+    """As ork-driver measured products of one row: three cores get 28.5 GB/s together, one gets 22."""
+    board = replace(BOARD, stream_bytes_per_second=22e9, stream_all_bytes_per_second=28.5e9)
+    work = Work(1, read_bytes=66_000_000 + 10_000_000, streamed_bytes=66_000_000)
+    assert spent_by(work, board).memory == pytest.approx(3e-3 + 1e-3)
+    third = Work(1, read_bytes=9_500_000, streamed_bytes=9_500_000)
+    assert spent_by(third, board.shared_by(3)).memory == pytest.approx(1e-3)
+    assert spent_by(third, board.shared_by(1)).memory == pytest.approx(9.5e6 / 22e9)
+    unknown = replace(board, stream_bytes_per_second=None)
+    assert spent_by(work, unknown).memory == pytest.approx(7.6e-3)
+
+
 def test_jobs_and_cores_of_an_operator() -> None:
     board = board_of(RK3588)
     work = Work(1, array_cycles=1_000_000)

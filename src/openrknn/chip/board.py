@@ -33,6 +33,11 @@ class Board:
     """Elements a cycle through the DPU."""
     memory_cores: float = 1.6
     """All cores together get so many times the memory of one."""
+    stream_bytes_per_second: float | None = None
+    """What one core gets of weights that stream past a few pixels; None: as of everything else."""
+    stream_all_bytes_per_second: float | None = None
+    """What all cores together get of them."""
+    stream_source: str = ""
     low: float | None = None
     """Published / predicted time: the smallest ratio over the figures, each left out of its fit."""
     high: float | None = None
@@ -51,14 +56,24 @@ class Board:
 
     def shared_by(self, cores: int) -> Board:
         """What each of so many cores has when all of them work."""
-        return replace(self, bytes_per_second=self.bytes_per_second * min(1.0, self.memory_cores / cores))
+        made = replace(self, bytes_per_second=self.bytes_per_second * min(1.0, self.memory_cores / cores))
+        if self.stream_bytes_per_second is None:
+            return made
+        everything = self.stream_all_bytes_per_second or self.stream_bytes_per_second
+        return replace(made, stream_bytes_per_second=min(self.stream_bytes_per_second, everything / cores))
+
+    def memory_seconds(self, moved_bytes: float, streamed_bytes: float) -> float:
+        """Of one core; `streamed_bytes` are some of the others."""
+        rate = self.stream_bytes_per_second or self.bytes_per_second
+        return (moved_bytes - streamed_bytes) / self.bytes_per_second + streamed_bytes / rate
 
 
 def relative(board: Board, chip: Chip, source: str) -> Board:
     """Rates of the nearest relative at the chip's own clock: cycles can be compared, times are not known."""
     return replace(
         board, hertz=chip.clocks[-1], source=source, figures=0, low=None, high=None, mean_error=None,
-        open_submit_seconds=None, open_source="",
+        open_submit_seconds=None, open_source="", stream_bytes_per_second=None, stream_all_bytes_per_second=None,
+        stream_source="",
     )  # fmt: skip
 
 

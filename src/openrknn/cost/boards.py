@@ -14,6 +14,8 @@ prediction, and a test fits again and compares. The others:
 - jobs: a fit of 14 networks on RK3588 (3.3 us); in the figures at hand it cannot be told from the start of tasks. They
   are the vendor's runtime on the vendor's kernel driver. Open drivers wait longer: ork-driver measured 80 to 100 us on
   the same kernel driver, from one submit to the next. Estimates assume the vendor's and give the other one beside it;
+- weights that stream past a few pixels: ork-driver's products of one row on RK3588, 22 GB/s on one core and 28.5 on
+  three; `docs/estimate.md` has the arithmetic. RK3562 by the vendor's language model;
 - memory of several cores: additions and copies of 3.7 to 11 MB on one and three cores of an RK3588 (945 and 573 us,
   2002 and 1283 us).
 

@@ -134,8 +134,9 @@ def operator_cost(
         index, kind, name, everything.tasks, everything.read_bytes, everything.written_bytes, everything.command_bytes,
         everything.macs, cycles=round(spent.seconds * board.hertz),
         array_cycles=max(sum(work.array_cycles for work in works) for works in cores),
-        memory_cycles=round(
-            max(sum(work.moved_bytes for work in works) for works in cores) / board.bytes_per_second * board.hertz
-        ),
+        memory_cycles=round(max(
+            board.memory_seconds(sum(work.moved_bytes for work in works), sum(work.streamed_bytes for work in works))
+            for works in cores
+        ) * board.hertz),
         spent=spent,
     )  # fmt: skip

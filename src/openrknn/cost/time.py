@@ -65,7 +65,7 @@ def spent_by(work: Work, board: Board) -> Spent:
         work.table_elements / board.table_rate / board.hertz,
         work.dpu_elements / board.dpu_rate / board.hertz,
         work.pooling_cycles / board.hertz,
-        work.moved_bytes / board.bytes_per_second,
+        board.memory_seconds(work.moved_bytes, work.streamed_bytes),
     )
     longest = max(parts)
     return Spent(start=board.task_seconds)._replace(**{Spent._fields[parts.index(longest)]: longest})

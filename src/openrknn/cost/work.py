@@ -6,6 +6,7 @@
     table     channels rounded up to 32, x out pixels
     DPU       channels rounded up to 16, x out pixels
     pooling   atoms written x (rows + columns of the window)
+    streamed  weights of 1x1 kernels that meet up to 8 pixels: the array waits for every one of them
 
 The rounding is that of the data paths: the array takes whole groups of weights, the DPU whole pairs of 8 channels. That
 pictures cost a cycle per tap is a board's word: 4041 us for the first layer of YOLOv5s-relu, 3.7 M taps.
@@ -23,6 +24,8 @@ __all__ = ["Kind", "Shape", "Work", "work_of"]
 
 _TABLE_CHANNELS = 32
 _DPU_CHANNELS = 16
+_STREAM_PIXELS = 8
+"""The array is done with a group of weights long before the next one is there."""
 
 
 class Kind(StrEnum):
@@ -77,6 +80,8 @@ class Work(NamedTuple):
     table_elements: int = 0
     dpu_elements: int = 0
     pooling_cycles: int = 0
+    streamed_bytes: int = 0
+    """Of those that are read."""
 
     @property
     def moved_bytes(self) -> int:
@@ -99,7 +104,12 @@ def work_of(shape: Shape, chip: Chip) -> Work:
         table_elements=_up(shape.channels, _TABLE_CHANNELS) * shape.pixels if shape.uses_table else 0,
         dpu_elements=dpu,
         pooling_cycles=shape.written_bytes // chip.atom_bytes * shape.taps if shape.kind is Kind.POOLING else 0,
+        streamed_bytes=shape.weight_bytes if _streams(shape) else 0,
     )
+
+
+def _streams(shape: Shape) -> bool:
+    return shape.kind is Kind.CONVOLUTION and shape.taps == 1 and shape.pixels <= _STREAM_PIXELS
 
 
 def _array_cycles(shape: Shape, chip: Chip) -> int:

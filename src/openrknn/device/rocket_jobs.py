@@ -138,4 +138,6 @@ def _slow(board: Board, chip: Chip) -> Board:
     """The NPU at its slowest, while the other cores use the memory as well."""
     shared = board.shared_by(chip.cores)
     rate = shared.bytes_per_second * _SLOW_HERTZ / board.hertz
-    return replace(shared, hertz=_SLOW_HERTZ, bytes_per_second=rate, task_seconds=_TASK_SECONDS)
+    return replace(
+        shared, hertz=_SLOW_HERTZ, bytes_per_second=rate, task_seconds=_TASK_SECONDS, stream_bytes_per_second=None
+    )
