@@ -10,6 +10,8 @@ whoever is bold, or asks for the lists and gets all shares.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from openrknn.compiler.cost import work_of_task
 from openrknn.compiler.program import Program, Step, Task
 from openrknn.compiler.targets import Target
@@ -42,6 +44,36 @@ def choose_shares(program: Program, cores: int | None, *, bold: bool = False) ->
         if saved < whole * _SAVED_PART:
             for step in program.steps:
                 step.shares.clear()
+
+
+def join_shares(program: Program, *, everything: bool = False) -> None:
+    """Drop the shares that save nothing where all steps are one job: core 0 goes on alone there.
+
+    `everything`: keep all of which at least two cores have a part.
+    """
+    target = program.target
+    for group in _groups(program.steps):
+        spent = sum(_seconds(step.tasks, target) for step in group)
+        lists = [[task for step in group for task in step.shares[_MOST_CORES][core]] for core in range(_MOST_CORES)]
+        busy = sum(map(bool, lists))
+        slowest = max(_seconds(tasks, target, max(busy, 1)) for tasks in lists)
+        saved = spent - slowest - board_of(target.chip).task_seconds
+        if busy < 2 or (saved < _SAVED_SECONDS and not everything):
+            for step in group:
+                step.shares.clear()
+
+
+def _groups(steps: list[Step]) -> Iterator[list[Step]]:
+    """Shared steps between which cores do not meet."""
+    group: list[Step] = []
+    for step in steps:
+        if group and not (_MOST_CORES in step.shares and step.follows):
+            yield group
+            group = []
+        if _MOST_CORES in step.shares:
+            group.append(step)
+    if group:
+        yield group
 
 
 def _is_proven(step: Step) -> bool:

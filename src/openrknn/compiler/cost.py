@@ -21,7 +21,7 @@ def linked_costs(program: Program, linked: Linked) -> dict[int, Cost]:
     """Number of cores -> the same numbers as `cost_of` finds in the written file."""
     # Files of RK3576 have lists for three cores as those of RK3588 do; the chip has two.
     counts = [count for count in _FIRST_LIST if count <= program.target.chip.cores]
-    return {count: _cost(program, linked, count) for count in counts if _FIRST_LIST[count] < len(linked.lists)}
+    return {count: _cost(program, linked, count) for count in counts if any(linked.lists[_FIRST_LIST[count] :][:1])}
 
 
 def _cost(program: Program, linked: Linked, cores: int) -> Cost:
@@ -38,7 +38,9 @@ def _cost(program: Program, linked: Linked, cores: int) -> Cost:
             begins = True
         elif number in found:
             loads = bool(linked.table_tasks.get(number))
-            jobs = int(loads or begins or cores > 1)  # cores that share work get a job per operator
+            jobs = int(loads or begins or cores > 1)  # cores that share work get a job per operator ...
+            if cores > 1 and program.is_joined:
+                jobs = int(not submits)  # ... unless all of it is one
             submits += jobs
             begins = loads
             index = number + len(program.inputs)

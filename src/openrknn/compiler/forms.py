@@ -99,6 +99,8 @@ class Softmax:
     groups: int
     shares_table: str = ""
     """The function of the `Gate` whose table has the exponential too: a model with both loads one table, once."""
+    parts: int = 1
+    """Pixels are so many parts that cores can do without one another; what made them was shared in the same way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from openrknn.compiler.calibration import Feeds, Preprocess, feeds_for
-from openrknn.compiler.cores import CORE_COUNTS, choose_shares
+from openrknn.compiler.cores import CORE_COUNTS, choose_shares, join_shares
 from openrknn.compiler.cost import Cost, linked_costs
 from openrknn.compiler.errors import CompileError, OptionError, in_terms_of
 from openrknn.compiler.formats import Format
@@ -17,6 +17,7 @@ from openrknn.compiler.importer import Imported, import_model
 from openrknn.compiler.ir import Array, Graph
 from openrknn.compiler.link import link, link_copies
 from openrknn.compiler.link.cores import link_cores
+from openrknn.compiler.link.joined import JOINED_CORES, join_cores
 from openrknn.compiler.link.plan import plan
 from openrknn.compiler.lower import Lowering, Options, lower
 from openrknn.compiler.lower.cpu import refuse_cpu
@@ -250,10 +251,15 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     return choices, decibels
 
 
-def build_graph(graph: Graph, options: CompileOptions, packed: dict[str, Any] | None = None) -> _Built:
-    """Compile a normalised fp16 graph that was built here, not imported. `packed`: as in `lower`."""
+def build_graph(
+    graph: Graph, options: CompileOptions, packed: dict[str, Any] | None = None, *, joined: bool = False
+) -> _Built:
+    """Compile a normalised fp16 graph that was built here, not imported.
+
+    `packed`: as in `lower`. `joined`: with lists for three cores that are one job, on chips that have so many.
+    """
     preprocess = Preprocess.of(graph, None, None, options.order)
-    back = _Back(options, target_of(options.chip).fp16, preprocess, 1, packed)
+    back = _Back(options, target_of(options.chip).fp16, preprocess, 1, packed, joined)
     return back.build(graph, {}, options.cores, 1)
 
 
@@ -273,6 +279,7 @@ class _Back:
     preprocess: Preprocess
     batch: int
     packed: dict[str, Any] | None = None
+    joined: bool = False
 
     def single(self, statistics: Mapping[str, Statistics], graph: Graph) -> Model:
         """One item, one core: to measure with."""
@@ -284,16 +291,26 @@ class _Back:
 
         chip = self.options.chip
         core_counts = CORE_COUNTS if cores != 1 and chip.cores == _MOST_CORES else ()
+        is_joined = self.joined and cores != 1 and chip.cores == JOINED_CORES
+        if is_joined:
+            core_counts = (JOINED_CORES,)
         choice = Options(bias_correction=self.options.bias_correction, core_counts=core_counts)
         lowering = lower(graph, self.form, choice, statistics, target_of(chip), self.packed)
         if not lowering.target.has_cpu:
             refuse_cpu(lowering.program)
-        choose_shares(lowering.program, cores, bold=self.options.bold)
+        if is_joined:
+            join_shares(lowering.program, everything=cores == JOINED_CORES)
+        else:
+            choose_shares(lowering.program, cores, bold=self.options.bold)
         program = repeat(lowering.program, items)
+        program.is_joined = is_joined
         tables = {function.key: function.table for function in lowering.functions.values()}
         linked = link(program, tables)
         link_copies(program, linked, chip.cores)
-        link_cores(program, linked, tables)
+        if is_joined:
+            join_cores(program, linked, tables)
+        else:
+            link_cores(program, linked, tables)
         plan(program)
         model = build_model(
             program, linked, chip, self.preprocess.pairs, version=f"openrknn {__version__}",

@@ -86,6 +86,8 @@ class Step:
     """One core does all of them."""
     shares: dict[int, list[list[Task]]] = field(default_factory=dict)
     """Number of cores -> the tasks of each; a number that is not there: core 0 does the step alone."""
+    follows: bool = False
+    """Shared: each core reads nothing that another one made in the step before, so that they need not meet."""
     is_cpu: bool = False
     attributes: dict[str, Any] = field(default_factory=dict)
     table: str | None = None
@@ -106,6 +108,8 @@ class Program:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     internal_bytes: int = 0
+    is_joined: bool = False
+    """The lists of several cores are one job (`link.joined`)."""
 
     def root(self, name: str) -> tuple[Tensor, int]:
         """The buffer that a tensor lies in, and where."""

@@ -6,6 +6,7 @@ good for comparing; there is no time then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -16,6 +17,7 @@ from openrknn.cost.work import Work
 
 __all__ = ["Cost", "OperatorCost", "operator_cost"]
 
+_IDLE = 0.05
 _NAMES = 3
 """Fields of an operator that are no amounts."""
 
@@ -125,7 +127,8 @@ def operator_cost(
     for works in cores:
         for work in works:
             everything = everything.plus(work)
-    busy = sum(bool(works) for works in cores)
+    moved = [sum(work.moved_bytes for work in works) for works in cores]
+    busy = math.ceil(sum(moved) / max(*moved, 1) - _IDLE)  # a core that only meets the others takes no memory away
     board = board_of(chip).shared_by(max(busy, 1))
     times = [total(spent_by(work, board) for work in works) for works in cores]
     start = Spent(start=submits * board.submit_seconds)

@@ -63,7 +63,9 @@ class CompiledLanguage:
     """Without contents."""
     pieces: Mapping[str, Sequence[bytes | memoryview]] = field(repr=False)
     costs: Mapping[int, Cost]
-    """By tokens."""
+    """By tokens, on one core."""
+    shared_costs: Mapping[int, Cost]
+    """The same on all cores that the file has lists for."""
 
     @property
     def data(self) -> bytes:
@@ -90,16 +92,18 @@ def compile_language(
     *,
     capacity: int = 1024,
     prefill: Sequence[int] = PREFILL,
+    cores: int | None = None,
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
 ) -> CompiledLanguage:
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
     `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. A model of embeddings has
-    graphs of whole texts instead, of these sizes and of `capacity`. `progress` is called with (stage, done, of).
-    Raises `OptionError` for what this chip or this version cannot do.
+    graphs of whole texts instead, of these sizes and of `capacity`. `cores`: 1 for no task lists of several cores, 3
+    for lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with
+    (stage, done, of). Raises `OptionError` for what this chip or this version cannot do.
     """
-    options = CompileOptions(target=target, cores=1, fp16=True)
+    options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
     quantised = source if isinstance(source, Quantised) else None
     source = source.source if isinstance(source, Quantised) else source
@@ -121,14 +125,16 @@ def compile_language(
     config = source.config
     models: list[Model] = []
     costs: dict[int, Cost] = {}
+    shared: dict[int, Cost] = {}
     packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number, len(sizes))
         shape = source, chip, 0 if is_text else capacity, tokens, tokens == 1 and not is_text
         step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
-        built = build_graph(step.build(), options, packed)
+        built = build_graph(step.build(), options, packed, joined=True)
         models.append(built.model)
         costs[tokens] = built.costs[1]
+        shared[tokens] = built.costs[max(built.costs)]
         del built, step
     tell("write", 0, 1)
     graphs = encode_pieces(join_models(models))
@@ -147,7 +153,7 @@ def compile_language(
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
     )  # fmt: skip
     tell("write", 1, 1)
-    return CompiledLanguage(file, inside, costs)
+    return CompiledLanguage(file, inside, costs, shared)
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:

@@ -121,7 +121,7 @@ class StepGraph(GraphParts):
         if cap:
             scores = self._capped(name, scores, mask, form)
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
-        self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1, self._shared_function))
+        self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1, self._shared_function, groups))
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))
         behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * layer + 1) * each)
         self._op("CachedValues", f"{name}.values", [shares, *(["cache"] if capacity else []), values], [made], behind)

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.chips import TaskList
+from openrknn.container.load import load
+from openrknn.container.model import Model
 from openrknn.device import Device
+from openrknn.device.choose import open_device
+from openrknn.device.rknpu import RknpuDevice
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
@@ -76,7 +81,11 @@ class NpuEngine:
         logits = engine.forward(cache, [1, 2, 3])
     """
 
-    def __init__(self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto") -> None:
+    def __init__(
+        self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto", *,
+        cores: int | None = None,
+    ) -> None:  # fmt: skip
+        """`cores`: of the NPU that share each step; None for all that the driver and the file can use."""
         self.file = model if isinstance(model, LanguageFile) else read_language(model)
         self._config = config = self.file.config
         if makes_embeddings(config):
@@ -85,12 +94,20 @@ class NpuEngine:
                 "openrknn.llm.embedder.NpuEmbedder"
             )
         self._embedding = self.file.embedding
-        self._session = Session(self.file.step, device)
+        given = load(self.file.step)
+        opened = open_device(device, given.chip) if isinstance(device, str) else device
+        self._device = opened if isinstance(device, str) else None
+        try:
+            self._session = Session(given, opened, cores=_most_cores(given, opened) if cores is None else cores)
+        except BaseException:
+            if self._device is not None:
+                self._device.close()
+            raise
         self._active: NpuCache | None = None
         try:
             self.graphs = self._open()
         except BaseException:
-            self._session.close()
+            self.close()
             raise
         one, layout, capacity = self.graphs[1], self.file.layout, self.file.capacity
         memory = one.inputs["cache"].reshape(config.layers, 2, -1)
@@ -303,12 +320,22 @@ class NpuEngine:
         """Give everything back. Closing twice is allowed."""
         self._active = None
         self._session.close()
+        if self._device is not None:
+            self._device.close()
 
     def __enter__(self) -> NpuEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _most_cores(model: Model, device: Device) -> int:
+    """Of the vendor's driver, which starts cores together. The software NPU does one task after the other anyway."""
+    if not isinstance(device, RknpuDevice):
+        return 1
+    has_lists = all(TaskList(device.cores, 0) in graph.task_lists for graph in model.graphs)
+    return device.cores if has_lists else 1
 
 
 def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> None:

@@ -10,7 +10,7 @@ from openrknn.cost import Cost, OperatorCost, Work, board_of, operator_cost
 from openrknn.cost.decoded import decoded_work
 from openrknn.isa import WORD_BYTES
 from openrknn.npu import TaskRef
-from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
+from openrknn.runtime.program.steps import Segment, core_lists, is_joined, operators_to_run, split
 
 __all__ = ["Cost", "OperatorCost", "cost_of", "task_works"]
 
@@ -19,6 +19,7 @@ def cost_of(model: Model, cores: int = 1, graph: Graph | None = None, works: Map
     """Decode the streams of the lists for this number of cores and add up; `works`: of tasks that are decoded."""
     chosen = graph or model.graphs[0]
     segments = _segments(model, chosen, cores)
+    joined = is_joined(chosen, core_lists(chosen, model.chip, cores))
     if works is None:
         works = _decoded(model, chosen, segments)
     rows = []
@@ -30,7 +31,9 @@ def cost_of(model: Model, cores: int = 1, graph: Graph | None = None, works: Map
             continue
         operator = segment.operators[0]
         loads = bool(operator.node.lut_task_counts and operator.node.lut_task_counts[0])
-        jobs = int(loads or begins or cores > 1)  # cores that share work get a job per operator
+        jobs = int(loads or begins or cores > 1)  # cores that share work get a job per operator ...
+        if joined:
+            jobs = int(not submits)  # ... unless all of it is one
         submits += jobs
         begins = loads
         if any(number not in works for numbers in segment.lists for number in numbers):

@@ -16,7 +16,7 @@ from openrknn.isa.errors import EncodingError
 from openrknn.isa.words import amounts_word, link_word, tail_words
 from openrknn.task.kinds import Pooling, Work
 
-__all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "link", "link_copies", "load_tasks"]
+__all__ = ["Linked", "LinkedTask", "append", "chain", "cleared", "kept_commands", "link", "link_copies", "load_tasks"]
 
 _STREAM_ALIGNMENT = 8
 """Words: streams start at multiples of 64 bytes."""
@@ -73,14 +73,21 @@ def link(program: Program, tables: dict[str, Table]) -> Linked:
             commands = _emitted(task, program)
         earlier = before.setdefault(number, [])
         is_plain = not loads and task.picture is None and number not in linked.table_tasks
-        # Two register groups take turns: what the last task but one of the same step wrote is still there, if the same
-        # blocks took part in both since.
-        is_alike = len(earlier) > 1 and all(_kind(other.work) == _kind(task.work) for other, _ in earlier[-2:])
-        append(linked, number, task, commands.without(earlier[-2][1]) if is_plain and is_alike else commands)
+        append(linked, number, task, kept_commands(earlier, task, commands) if is_plain else commands)
         earlier.append((task, commands))
     chain(linked, linked.tasks)
     linked.lists.append(list(linked.tasks))
     return linked
+
+
+def kept_commands(earlier: Sequence[tuple[Task, Commands]], task: Task, commands: Commands) -> Commands:
+    """Without what is there already; `earlier` are the tasks of the same step before this one.
+
+    Two register groups take turns: what the last task but one wrote is still there, if the same blocks took part in
+    both since.
+    """
+    is_alike = len(earlier) > 1 and all(_kind(other.work) == _kind(task.work) for other, _ in earlier[-2:])
+    return commands.without(earlier[-2][1]) if is_alike else commands
 
 
 def _kind(work: Work) -> tuple[type[Work], bool]:

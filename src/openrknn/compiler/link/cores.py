@@ -19,7 +19,7 @@ from openrknn.compiler.recipes.pooling import pooling_task
 from openrknn.container.parts import DataType, Kind
 from openrknn.task.kinds import Convolution
 
-__all__ = ["link_cores"]
+__all__ = ["link_cores", "meeting_task"]
 
 _NAMES = ("tempMC11_output", "tempMC11_input")
 _CHANNELS = 32
@@ -33,7 +33,7 @@ def link_cores(program: Program, linked: Linked, tables: Mapping[str, Table]) ->
         return
     for cores in counts:
         _share_loads(program, linked, cores)
-    meeting = _meeting(program)
+    meeting = meeting_task(program)
     alone: dict[int, list[LinkedTask]] = {}
     for entry in linked.lists[0]:
         alone.setdefault(entry.step, []).append(entry)
@@ -99,7 +99,8 @@ def _convolves(step: Step) -> bool:
     return all(isinstance(task.work, Convolution) for task in step.tasks)
 
 
-def _meeting(program: Program) -> Task:
+def meeting_task(program: Program) -> Task:
+    """One pixel of scratch memory through the PPU."""
     form = program.target.int8
     for name in _NAMES:
         program.tensors[name] = Tensor(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from openrknn.compiler.link.joined import phases
 from openrknn.compiler.program import Program, Tensor
 from openrknn.task.place import places_of
 
@@ -34,14 +35,17 @@ def plan(program: Program) -> None:
 def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
     """First and last step of every buffer; inputs live from before the first step, outputs past the last one."""
     lives: dict[str, tuple[int, int]] = {}
+    together = _phases(program) if program.is_joined else {}
     for number, step in enumerate(program.steps):
         named = {*step.inputs, *step.outputs}
-        named |= {place.tensor for task in step.tasks for place in places_of(task.work)}
+        tasks = [task for lists in step.shares.values() for one in lists for task in one] if together else step.tasks
+        named |= {place.tensor for task in (*step.tasks, *tasks) for place in places_of(task.work)}
         for name in sorted(named):
             root, _ = program.root(name)
             if root.kind.is_activation:
-                first, last = lives.get(root.name, (number, number))
-                lives[root.name] = (min(first, number), max(last, number))
+                begins, ends = together.get(number, (number, number))
+                first, last = lives.get(root.name, (begins, ends))
+                lives[root.name] = (min(first, begins), max(last, ends))
     for name in program.inputs:
         root, _ = program.root(name)
         lives[root.name] = (-1, lives.get(root.name, (0, 0))[1])
@@ -49,3 +53,8 @@ def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
         root, _ = program.root(name)
         lives[root.name] = (lives.get(root.name, (0, 0))[0], len(program.steps))
     return lives
+
+
+def _phases(program: Program) -> dict[int, tuple[int, int]]:
+    """Step -> first and last one of those that cores may be in at the same time."""
+    return {number: (phase.steps[0], phase.steps[-1]) for phase in phases(program.steps) for number in phase.steps}

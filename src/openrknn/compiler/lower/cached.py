@@ -21,6 +21,8 @@ A whole text (C = 0) has no cache, gives no new keys, and its mask is a map for 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
@@ -34,6 +36,7 @@ from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.recipes.stages import Stages, added, fp16_number, fp32_number, multiplied, scaled
+from openrknn.compiler.tile import shared_parts
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
@@ -78,32 +81,25 @@ def lower_block_turn(low: Lowering, op: Op) -> None:
 def lower_scores(low: Lowering, op: Op) -> None:
     """Rotation, then a product with the cache and one with the new keys for each head of keys."""
     form = op.get(CachedAttention)
-    scores, atom = low.tensor(op.outputs[0]), low.target.atom_bytes
     step = low.step(op, "exMatMul")
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
-    projected, cache, mask, rotation = _inputs(op)
-    both = form.heads + form.kv_heads
-    given = low.tensor(projected)
-    pitch = given.pitch if given.cube[0] == form.size else both * form.tokens  # heads are pixels already, or not
-    source = Line(given.at(), pitch, form.size, atom)
-    if rotation is None:
-        queries, keys = source, source.at(form.heads * form.tokens)
-    else:
-        rotate = _rotated_one if form.tokens == 1 else _rotated
-        queries, keys = rotate(low, op, step, source, rotation)
-    pixels, rows = form.shared * form.tokens, form.capacity
-    for head in range(form.kv_heads):
-        source = queries.at(head * pixels)
-        if not form.capacity:
-            _new_scores(low, op, step, source, keys, head, mask)
-            continue
-        past = Line(scores.pixel(0, head * pixels), scores.pitch, rows, atom)
-        weights = Place(cache, form.offset + head * form.head_bytes)
-        for first, count in line_pixels(low.target, form.size, pixels):
-            low.add(step, pointwise_task(
-                low.target, source.at(first), past.at(first), count, weights, addend=_hiding(low, form, mask, first)
-            ))  # fmt: skip
-        _new_scores(low, op, step, source, keys, head, None)
+    rotated = _rotation(low, op)
+    kernels = _kernel_places(low, op)
+
+    def tasks(first: int, count: int) -> Iterator[Task]:
+        yield from rotated.tasks(first, count)
+        for head in range(first, first + count):
+            yield from _scores(low, op, rotated, kernels, head)
+
+    _add_heads(low, step, form.kv_heads, tasks)
+
+
+def _add_heads(low: Lowering, step: Step, heads: int, tasks: Callable[[int, int], Iterable[Task]]) -> None:
+    """The tasks of all heads of keys; each core can do those of some."""
+    for task in tasks(0, heads):
+        low.add(step, task)
+    for cores in low.options.core_counts:
+        low.share(step, cores, [list(tasks(*part)) if part[1] else [] for part in shared_parts(heads, cores)])
 
 
 def _inputs(op: Op) -> tuple[str, str, str, str | None]:
@@ -121,43 +117,105 @@ def _hiding(low: Lowering, form: CachedAttention, mask: str, pixel: int) -> Resi
     return None if form.cap else Residual(hidden.pixel(0, pixel), hidden.pitch)
 
 
-def _rotated_one(low: Lowering, op: Op, step: Step, source: Line, rotation: str) -> tuple[Line, Line]:
-    """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
-    form, atom = op.get(CachedAttention), low.target.atom_bytes
-    made = scratch(low, f"{op.output}_queries", form.size * form.heads * 2)
-    queries = Line(Place(made), form.heads, form.size, atom)
-    keys = Line(low.tensor(op.outputs[1]).at(), 1, form.size, atom)
-    weights = Place(rotation)
-    low.add(step, pointwise_task(low.target, source, queries, form.heads, weights))
-    for head in range(form.kv_heads):
-        target = keys.at(head * form.size * 2 // atom)
-        low.add(step, pointwise_task(low.target, source.at(form.heads + head), target, 1, weights))
-    return queries, keys
-
-
-def _rotated(low: Lowering, op: Op, step: Step, source: Line, rotation: str) -> tuple[Line, Line]:
-    """x * cos + turned(x) * sin, of all heads and tokens."""
-    form, atom, target = op.get(CachedAttention), low.target.atom_bytes, low.target
-    heads, both = form.heads * form.tokens, (form.heads + form.kv_heads) * form.tokens
-    size = form.size * both * 2
-    turned, queries = (
-        Line(Place(scratch(low, f"{op.output}_{name}", size)), both, form.size, atom) for name in ("turned", "queries")
-    )
-    angles = low.tensor(rotation)
-    cosines, sines = (Line(angles.at(first), angles.pitch, form.size, atom) for first in (0, form.size))
-    matrix = _matrix(low, f"{op.name}_turn", turning(form.size, form.turned or form.size))
-    for first, count in line_pixels(target, form.size, both):
-        low.add(step, pointwise_task(target, source.at(first), turned.at(first), count, matrix))
-    low.add(step, _two(low, turned, sines, turned, both, EwOperation.MUL))
-    low.add(step, _two(low, source, cosines, queries, both, EwOperation.MUL))
-    low.add(step, _two(low, queries, turned, queries, heads, EwAlgorithm.ADD))
+def _scores(low: Lowering, op: Op, rotated: _Rotation, kernels: list[Place], head: int) -> Iterator[Task]:
+    form, (_, cache, mask, _) = op.get(CachedAttention), _inputs(op)
+    scores, pixels = low.tensor(op.outputs[0]), form.shared * form.tokens
+    source = rotated.queries.at(head * pixels)
     if not form.capacity:
-        keys = queries.at(heads)
-        low.add(step, _two(low, keys, turned.at(heads), keys, both - heads, EwAlgorithm.ADD))
-        return queries, keys
-    keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
-    low.add(step, _two(low, queries.at(heads), turned.at(heads), keys, both - heads, EwAlgorithm.ADD))
-    return queries, keys
+        yield from _new_scores(low, op, source, rotated.keys, kernels, head, mask)
+        return
+    past = Line(scores.pixel(0, head * pixels), scores.pitch, form.capacity, low.target.atom_bytes)
+    weights = Place(cache, form.offset + head * form.head_bytes)
+    for first, count in line_pixels(low.target, form.size, pixels):
+        addend = _hiding(low, form, mask, first)
+        yield pointwise_task(low.target, source.at(first), past.at(first), count, weights, addend=addend)
+    yield from _new_scores(low, op, source, rotated.keys, kernels, head, None)
+
+
+class _Rotation:
+    """Queries and keys at their positions. This one changes nothing: positions are in the rows already."""
+
+    def __init__(self, low: Lowering, op: Op, source: Line) -> None:
+        self._low, self._form, self._source = low, op.get(CachedAttention), source
+        self.queries, self.keys = source, source.at(self._form.heads * self._form.tokens)
+
+    def tasks(self, first: int, count: int) -> Iterator[Task]:
+        """Of some heads of keys, and of the queries that meet them."""
+        yield from ()
+
+
+def _rotation(low: Lowering, op: Op) -> _Rotation:
+    form, (projected, _, _, rotation) = op.get(CachedAttention), _inputs(op)
+    given, both = low.tensor(projected), form.heads + form.kv_heads
+    pitch = given.pitch if given.cube[0] == form.size else both * form.tokens  # heads are pixels already, or not
+    source = Line(given.at(), pitch, form.size, low.target.atom_bytes)
+    if rotation is None:
+        return _Rotation(low, op, source)
+    return (_RotatedOne if form.tokens == 1 else _Rotated)(low, op, source, rotation)
+
+
+class _RotatedOne(_Rotation):
+    """One token: a matrix for its position. Keys come out as the numbers of one head behind the other."""
+
+    def __init__(self, low: Lowering, op: Op, source: Line, rotation: str) -> None:
+        super().__init__(low, op, source)
+        form, atom = self._form, low.target.atom_bytes
+        self._weights = Place(rotation)
+        made = scratch(low, f"{op.output}_queries", form.size * form.heads * 2)
+        self.queries = Line(Place(made), form.heads, form.size, atom)
+        self.keys = Line(low.tensor(op.outputs[1]).at(), 1, form.size, atom)
+
+    def tasks(self, first: int, count: int) -> Iterator[Task]:
+        form, chip, shared = self._form, self._low.target, self._form.shared
+        source, queries = (line.at(first * shared) for line in (self._source, self.queries))
+        yield pointwise_task(chip, source, queries, count * shared, self._weights)
+        for head in range(first, first + count):
+            target = self.keys.at(head * form.size * 2 // chip.atom_bytes)
+            yield pointwise_task(chip, self._source.at(form.heads + head), target, 1, self._weights)
+
+
+class _Rotated(_Rotation):
+    """x * cos + turned(x) * sin, of several tokens."""
+
+    def __init__(self, low: Lowering, op: Op, source: Line, rotation: str) -> None:
+        super().__init__(low, op, source)
+        form, atom = self._form, low.target.atom_bytes
+        heads, both = form.heads * form.tokens, (form.heads + form.kv_heads) * form.tokens
+        size = form.size * both * 2
+        self._turned, self.queries = (
+            Line(Place(scratch(low, f"{op.output}_{name}", size)), both, form.size, atom)
+            for name in ("turned", "queries")
+        )
+        angles = low.tensor(rotation)
+        self._cosines, self._sines = (
+            Line(angles.at(first), angles.pitch, form.size, atom) for first in (0, form.size)
+        )
+        self.keys = self.queries.at(heads)
+        if form.capacity:
+            self.keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
+        self._matrix = _matrix(low, f"{op.name}_turn", turning(form.size, form.turned or form.size))
+
+    def tasks(self, first: int, count: int) -> Iterator[Task]:
+        """Queries and keys of all heads lie side by side, those of some do not."""
+        form, low, tokens = self._form, self._low, self._form.tokens
+        heads = form.heads * tokens
+        asked = (first * form.shared * tokens, count * form.shared * tokens)
+        known = (heads + first * tokens, count * tokens)
+        ranges = [(0, heads + form.kv_heads * tokens)] if count == form.kv_heads else [asked, known]
+        for at, pixels in ranges:
+            for skip, some in line_pixels(low.target, form.size, pixels):
+                source, turned = (line.at(at + skip) for line in (self._source, self._turned))
+                yield pointwise_task(low.target, source, turned, some, self._matrix)
+        for at, pixels in ranges:
+            source, turned, queries, cosines, sines = (
+                line.at(at) for line in (self._source, self._turned, self.queries, self._cosines, self._sines)
+            )
+            yield _two(low, turned, sines, turned, pixels, EwOperation.MUL)
+            yield _two(low, source, cosines, queries, pixels, EwOperation.MUL)
+        turned, queries = (line.at(asked[0]) for line in (self._turned, self.queries))
+        yield _two(low, queries, turned, queries, asked[1], EwAlgorithm.ADD)
+        turned, queries = (line.at(known[0]) for line in (self._turned, self.queries))
+        yield _two(low, queries, turned, self.keys.at(first * tokens), known[1], EwAlgorithm.ADD)
 
 
 def turning(size: int, turned: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -169,7 +227,16 @@ def turning(size: int, turned: int) -> np.ndarray[tuple[int, int], np.dtype[np.f
     return made
 
 
-def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, head: int, mask: str | None) -> None:
+def _kernel_places(low: Lowering, op: Op) -> list[Place]:
+    """Where the new keys of each head become kernels; one token's are some as they lie."""
+    form = op.get(CachedAttention)
+    names = [f"{op.output}_kernels{head}" for head in range(form.kv_heads if form.tokens > 1 else 0)]
+    return [Place(scratch(low, name, form.fresh * form.size * 2)) for name in names]
+
+
+def _new_scores(
+    low: Lowering, op: Op, queries: Line, keys: Line, kernels: list[Place], head: int, mask: str | None
+) -> Iterator[Task]:
     """Of the rows that this step adds: each token sees itself and those before it, or what a mask says."""
     form, atom, scores = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.outputs[0])
     pixels = form.shared * form.tokens
@@ -177,18 +244,15 @@ def _new_scores(low: Lowering, op: Op, step: Step, queries: Line, keys: Line, he
     if form.tokens == 1:  # lanes behind the only kernel must not win
         weights = moved(keys.place, head * form.size * 2 // atom, atom)
         target = Line(place, scores.pitch, 1, atom)
-        low.add(step, pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_LOWEST)))
+        yield pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_LOWEST))
         return
-    made = Place(scratch(low, f"{op.output}_kernels{head}", form.fresh * form.size * 2))
     source = keys.at(head * form.tokens)
-    for task in pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, made):
-        low.add(step, task)
+    yield from pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, kernels[head])
     hiding = mask or _causal(low, form)
     target = Line(place, scores.pitch, form.tokens, atom)
     for first, count in line_pixels(low.target, form.size, pixels):
-        low.add(step, pointwise_task(
-            low.target, queries.at(first), target.at(first), count, made, addend=_hiding(low, form, hiding, first)
-        ))  # fmt: skip
+        addend = _hiding(low, form, hiding, first)
+        yield pointwise_task(low.target, queries.at(first), target.at(first), count, kernels[head], addend=addend)
 
 
 def _causal(low: Lowering, form: CachedAttention) -> str:
@@ -233,48 +297,60 @@ def _only(low: Lowering, form: CachedAttention) -> str:
 
 def lower_values(low: Lowering, op: Op) -> None:
     """A product with the values of the cache for each head of them, on top of what new rows give."""
-    form, (shares, *caches, values) = op.get(CachedAttention), op.inputs
+    form, (shares, *caches, _) = op.get(CachedAttention), op.inputs
     weights, target, atom = low.tensor(shares), low.tensor(op.output), low.target.atom_bytes
     step = low.step(op, "exMatMul")
+    step.follows = True  # each core has the shares of its heads
     step.macs = form.heads * form.tokens * (form.capacity + form.fresh) * form.size
     pixels, every = form.shared * form.tokens, form.heads * form.tokens
     result = Line(target.at(), every, form.size, atom)
     new = result
     if form.capacity:
         new = Line(Place(scratch(low, f"{op.output}_new", form.size * every * 2)), every, form.size, atom)
-    news = _new_values(low, op, step, low.tensor(values).at(), low.tensor(values).pitch, new)
-    for head in range(form.kv_heads):
-        first_pixel = head * pixels
-        if news is not None:
-            fresh = Line(weights.pixel(form.capacity, first_pixel), weights.pitch, form.tokens, atom)
-            for first, count in line_pixels(low.target, form.tokens, pixels):
-                line = new.at(first_pixel + first)
-                low.add(step, pointwise_task(low.target, fresh.at(first), line, count, news[head]))
-        if not form.capacity:
-            continue
-        past = Line(weights.pixel(0, first_pixel), weights.pitch, form.capacity, atom)
-        kernels = Place(caches[0], form.offset + head * form.head_bytes)
-        for first, count in line_pixels(low.target, form.capacity, pixels):
-            at = first_pixel + first
-            addend = Residual(new.at(at).place, new.pitch)
-            low.add(step, pointwise_task(low.target, past.at(first), result.at(at), count, kernels, addend=addend))
+
+    def tasks(first_head: int, heads: int) -> Iterator[Task]:
+        yield from (_new_values if form.tokens > 1 else _new_value)(low, op, new, first_head, heads)
+        for head in range(first_head, first_head + heads if form.capacity else 0):
+            at = head * pixels
+            past = Line(weights.pixel(0, at), weights.pitch, form.capacity, atom)
+            kernels = Place(caches[0], form.offset + head * form.head_bytes)
+            for first, count in line_pixels(low.target, form.capacity, pixels):
+                addend = Residual(new.at(at + first).place, new.pitch)
+                made = result.at(at + first)
+                yield pointwise_task(low.target, past.at(first), made, count, kernels, addend=addend)
+
+    _add_heads(low, step, form.kv_heads, tasks)
 
 
-def _new_values(low: Lowering, op: Op, step: Step, place: Place, pitch: int, new: Line) -> list[Place] | None:
-    """One token: its share times its value, written to `new`. Several: where their values are as kernels."""
+def _new_values(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -> Iterator[Task]:
+    """Several tokens: their values become kernels, then products with their shares are written to `new`."""
     form, atom, shares = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.inputs[0])
-    if form.tokens > 1:
-        heads = Product(
-            form.kv_heads, 1, form.tokens, form.size, form.shared * form.tokens, "channels", "channels", True,
-            "channels", 1.0,
-        )  # fmt: skip
-        fake = Op("Product", op.name, op.inputs, op.outputs, form=heads)
-        return list(channel_kernels(low, fake, Cube(place, pitch), form.tokens, step.tasks))
+    values, pixels = low.tensor(op.inputs[-1]), form.shared * form.tokens
+    product = Product(
+        heads, 1, form.tokens, form.size, pixels, "channels", "channels", True, "channels", 1.0
+    )  # fmt: skip
+    fake = Op("Product", op.name, op.inputs, op.outputs, form=product)
+    tasks: list[Task] = []
+    source = Cube(values.at(first_head * form.size), values.pitch)
+    kernels = list(channel_kernels(low, fake, source, form.tokens, tasks))
+    yield from tasks
+    for number, place in enumerate(kernels):
+        at = (first_head + number) * pixels
+        fresh = Line(shares.pixel(form.capacity, at), shares.pitch, form.tokens, atom)
+        for first, count in line_pixels(low.target, form.tokens, pixels):
+            yield pointwise_task(low.target, fresh.at(first), new.at(at + first), count, place)
+
+
+def _new_value(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -> Iterator[Task]:
+    """One token: its share times its value, written to `new`."""
+    form, atom, shares = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.inputs[0])
+    place = low.tensor(op.inputs[-1]).at()
     first = np.zeros((form.size, form.fresh))
     first[:, 0] = 1
-    source = Line(shares.pixel(form.capacity, 0), shares.pitch, form.fresh, atom)
-    low.add(step, pointwise_task(low.target, source, new, form.heads, _matrix(low, f"{op.name}_spread", first)))
-    for head in range(form.kv_heads):
+    at, count = first_head * form.shared, heads * form.shared
+    source = Line(shares.pixel(form.capacity, at), shares.pitch, form.fresh, atom)
+    yield pointwise_task(low.target, source, new.at(at), count, _matrix(low, f"{op.name}_spread", first))
+    for head in range(first_head, first_head + heads):
         value = Cube(moved(place, head * form.size * 2 // atom, atom), 1)
         line = new.at(head * form.shared)
         finish = Finish(1.0, None, flying=True)
@@ -283,8 +359,7 @@ def _new_values(low: Lowering, op: Op, step: Step, place: Place, pitch: int, new
         made = elementwise_task(
             low.target.fp16, (form.size, 1, form.shared), cube, cube, finish.stages, value, per_channel=True
         )
-        low.add(step, Task(made))
-    return None
+        yield Task(made)
 
 
 def _two(

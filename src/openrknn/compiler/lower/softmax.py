@@ -8,7 +8,7 @@ other; a 1x1 convolution with ones spreads it over the channels. Another one add
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,10 +19,11 @@ from openrknn.compiler.functions import SHARED_REACH, SOFTMAX_REACH, Function, s
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
-from openrknn.compiler.program import Place, Task
+from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.recipes.stages import Stages
+from openrknn.compiler.tile import shared_parts
 from openrknn.container.parts import DataType
 from openrknn.isa.enums import ChannelReduction, EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
@@ -60,47 +61,71 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     wide = padded // form.atom * pitch * form.atom_bytes * (2 if channels % form.group else 1)
     spread, power = (Line(Place(scratch(low, f"{op.output}_{name}", wide)), pitch, channels, form.atom_bytes)
                      for name in ("spread", "power"))  # fmt: skip
-    peaks = scratch(low, f"{op.output}_peaks", groups * align(pixels, 8) * 2)
-    lines = line_pixels(low.target, channels, pixels)
+    peaks = align(pixels, 8) * groups * 2
 
     step = low.step(op, "exSoftmax13", outputs=[power.place.tensor])
+    guarded = x
     if channels % form.atom:
         # In place, unless somebody else reads what would be there then.
         readers = [other for other in low.graph.ops if op.inputs[0] in other.inputs]
         alone = len(readers) == 1 and op.inputs[0] not in low.graph.outputs
         guarded = x if alone else power
         low.add(step, _guard(form, x, guarded, pixels, whole=not alone))
-        x = guarded
-    for group in range(groups):
-        part, wide_part = (_channels(form, line, group * size, size) for line in (x, spread))
-        if not low.target.reduces_channels:
-            for first, count in lines:
-                for task in _largest(low, op, part.at(first), wide_part.at(first), count):
-                    low.add(step, task)
-            continue
-        halves = _weights(low, f"{op.name}_spread", np.full((size, 1), _HALF), packed=True)
-        for first, count in lines:
-            peak = Place(peaks, 2 * (group * align(pixels, 8) + first))
-            low.add(step, _peak(form, part.at(first), count, peak))
-            peaked = Line(peak, 1, 1, form.atom_bytes)
-            low.add(step, pointwise_task(low.target, peaked, wide_part.at(first), count, halves, packed=True))
-    for first, count in lines:
-        minus = _two(form, x.at(first), spread.at(first), power.at(first), count, EwAlgorithm.MINUS, gain=_HALF)
-        low.add(step, minus)
 
+    def lines(at: int, count: int) -> list[tuple[int, int]]:
+        return [(at + first, some) for first, some in line_pixels(low.target, channels, count)]
+
+    def distances(at: int, count: int) -> Iterator[Task]:
+        room = scratch(low, f"{op.output}_peaks", peaks)
+        for group in range(groups):
+            part, wide_part = (_channels(form, line, group * size, size) for line in (guarded, spread))
+            if not low.target.reduces_channels:
+                for first, some in lines(at, count):
+                    yield from _largest(low, op, part.at(first), wide_part.at(first), some)
+                continue
+            halves = _weights(low, f"{op.name}_spread", np.full((size, 1), _HALF), packed=True)
+            for first, some in lines(at, count):
+                peak = Place(room, 2 * (group * align(pixels, 8) + first - at))
+                yield _peak(form, part.at(first), some, peak)
+                peaked = Line(peak, 1, 1, form.atom_bytes)
+                yield pointwise_task(low.target, peaked, wide_part.at(first), some, halves, packed=True)
+        for first, some in lines(at, count):
+            yield _two(
+                form, guarded.at(first), spread.at(first), power.at(first), some, EwAlgorithm.MINUS, gain=_HALF
+            )
+
+    def exponentials(at: int, count: int) -> Iterator[Task]:
+        for first, some in lines(at, count):
+            now = power.at(first)
+            yield _exponential(low, now, some, function)
+            yield _two(form, now, now, now, some, EwOperation.MUL)
+
+    def quotients(at: int, count: int) -> Iterator[Task]:
+        for first, some in lines(at, count):
+            yield from _sums(low, op, power.at(first), spread.at(first), some, groups)
+            yield _two(form, power.at(first), spread.at(first), y.at(first), some, EwAlgorithm.DIV)
+
+    parts = op.get(Softmax).parts
+    _add_parts(low, step, pixels, parts, distances)
     step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
     function = low.functions[op.output]
     step.table = function.key
-    for first, count in lines:
-        low.add(step, _exponential(low, power.at(first), count, function))
-        now = power.at(first)
-        low.add(step, _two(form, now, now, now, count, EwOperation.MUL))
-
+    _add_parts(low, step, pixels, parts, exponentials)
     step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
-    for first, count in lines:
-        for task in _sums(low, op, power.at(first), spread.at(first), count, groups):
-            low.add(step, task)
-        low.add(step, _two(form, power.at(first), spread.at(first), y.at(first), count, EwAlgorithm.DIV))
+    _add_parts(low, step, pixels, parts, quotients)
+
+
+def _add_parts(
+    low: Lowering, step: Step, pixels: int, parts: int, tasks: Callable[[int, int], Iterator[Task]]
+) -> None:
+    for task in tasks(0, pixels):
+        low.add(step, task)
+    if parts == 1:
+        return
+    step.follows, each = True, pixels // parts
+    for cores in low.options.core_counts:
+        shared = shared_parts(parts, cores)
+        low.share(step, cores, [list(tasks(first * each, count * each)) if count else [] for first, count in shared])
 
 
 def _channels(form: Format, line: Line, first: int, count: int) -> Line:

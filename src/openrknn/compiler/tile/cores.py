@@ -56,6 +56,12 @@ def parts(size: int, unit: int, cores: int) -> Iterator[tuple[int, int]]:
         first += count
 
 
+def shared_parts(size: int, cores: int) -> list[tuple[int, int]]:
+    """(first, count) for each core, the first ones larger; cores for which nothing is left have none."""
+    counts = [size // cores + (core < size % cores) for core in range(cores)]
+    return [(sum(counts[:core]), count) for core, count in enumerate(counts)]
+
+
 def share_bands(shape: Shape, format: Format, name: str, share: Share) -> list[Band]:  # noqa: A002
     """The tasks of a share, with rows counted in the whole convolution; `shape` has the kernels of the share."""
     if share.rows == shape.out_height:

@@ -12,7 +12,8 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import NO_TENSOR, DataType, Graph, Placement, Tensor
 from openrknn.container.patch import input_values
 from openrknn.device import DeviceBuffer, Job, PreparedJob
-from openrknn.errors import BudgetError, ExecutionError
+from openrknn.device.software import SoftwareDevice
+from openrknn.errors import BudgetError, ExecutionError, UnsupportedError
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.words import value_of
 from openrknn.npu.budget import UNLIMITED, Budget
@@ -24,7 +25,7 @@ from openrknn.runtime.operators import ABSENT
 from openrknn.runtime.program.cpu import CpuCall, CustomOperator, cpu_demand, find_operators, is_placeholder, is_scratch
 from openrknn.runtime.program.relocate import addresses_of, relocated_tasks, write_commands, write_values
 from openrknn.runtime.program.rows import ferried, is_recurrent
-from openrknn.runtime.program.steps import Segment, core_lists, operators_to_run, split
+from openrknn.runtime.program.steps import Segment, core_lists, is_joined, operators_to_run, split
 from openrknn.runtime.program.weights import WeightStore
 
 _MIN_BYTES = 64
@@ -132,6 +133,10 @@ class Program:
         if self._fed != pixels:
             self._patch(pixels)
         if (pixels, singly) not in self._plans:
+            if singly and is_joined(self.graph, self._lists) and not isinstance(self._store.device, SoftwareDevice):
+                raise UnsupportedError(
+                    "an operator of a job in which cores meet cannot run alone on a board; measure it with cores=1"
+                )
             self._work = 0
             segments = split(self.graph, self.operators, self._lists, singly=singly)
             self._plans[pixels, singly] = [(segment, self._step(segment, singly=singly)) for segment in segments]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from openrknn.chips import Chip, TaskList
 from openrknn.container.model import Operator
 from openrknn.container.parts import Graph, Placement
 from openrknn.errors import UnsupportedError
+from openrknn.isa.words import WORD_BYTES, value_of
 from openrknn.records import dataclass
 from openrknn.runtime.program.rows import is_recurrent
 
+_SEVERAL = 2
 _BOUNDARY = {"InputOperator", "OutputOperator"}
 """Not run. Their tasks fill the ends of picture rows and convert layouts, which the CPU does while it copies; the
 vendor's runtime 1.5.2 leaves out those of the inputs as well, and those of the outputs unless asked for another layout.
@@ -47,13 +50,27 @@ def core_lists(graph: Graph, chip: Chip, cores: int) -> tuple[range, ...]:
     return lists
 
 
+def is_joined(graph: Graph, lists: Sequence[range]) -> bool:
+    """Whether the lists of several cores are one job: all have tasks, and each task leads to the next one."""
+    if len(lists) < _SEVERAL or not all(lists):
+        return False
+    tasks, words = graph.tasks, graph.commands
+    for numbers in lists:
+        for number, following in pairwise(numbers):
+            tail = words[tasks[number].first_command + tasks[number].amount]
+            if value_of(tail) != tasks[following].first_command * WORD_BYTES:
+                return False
+    return True
+
+
 def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *, singly: bool) -> tuple[Segment, ...]:
     """Consecutive NPU operators become one segment, or with `singly` one segment each.
 
     With several cores each operator is a segment, as it is a job in the vendor's runtime: one that core 0 does alone
     has the streams of the one-core list, whose links lead on in that list, and no other core waits for it. So is a
-    recurrent one: the CPU has to copy before and after it.
+    recurrent one: the CPU has to copy before and after it. Joined lists are one segment.
     """
+    apart = len(lists) > 1 and not is_joined(graph, lists)
     tasks: list[dict[int, list[int]]] = [{} for _ in lists]
     for core, numbers in enumerate(lists):
         for number in numbers:
@@ -70,7 +87,7 @@ def split(graph: Graph, operators: Sequence[Operator], lists: Sequence[range], *
 
     for operator in operators:
         if operator.placement is Placement.NPU:
-            alone = singly or len(lists) > 1 or is_recurrent(operator)
+            alone = singly or apart or is_recurrent(operator)
             if alone:
                 finish()
             waiting.append(operator)
