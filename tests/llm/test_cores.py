@@ -106,6 +106,7 @@ def test_a_small_model_has_no_lists_unless_one_asks() -> None:
     assert made.shared_costs[1] is made.costs[1]
 
 
+@pytest.mark.parametrize("compiled", ["w8a8"], indirect=True)
 def test_the_vendors_driver_runs_all_cores(compiled: CompiledLanguage, tmp_path: Path) -> None:
     path = tmp_path / "tiny.rknnz"
     path.write_bytes(compiled.data)

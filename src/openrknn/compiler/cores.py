@@ -49,9 +49,10 @@ def choose_shares(program: Program, cores: int | None, *, bold: bool = False) ->
 def join_shares(program: Program, *, everything: bool = False) -> None:
     """Drop the shares that save nothing where all steps are one job: core 0 goes on alone there.
 
-    `everything`: keep all of which at least two cores have a part.
+    All of them, if they do not save a tenth of the time. `everything`: keep all of which two cores have a part.
     """
     target = program.target
+    gained = 0.0
     for group in _groups(program.steps):
         spent = sum(_seconds(step.tasks, target) for step in group)
         lists = [[task for step in group for task in step.shares[_MOST_CORES][core]] for core in range(_MOST_CORES)]
@@ -61,6 +62,11 @@ def join_shares(program: Program, *, everything: bool = False) -> None:
         if busy < 2 or (saved < _SAVED_SECONDS and not everything):
             for step in group:
                 step.shares.clear()
+        else:
+            gained += saved
+    if gained < _SAVED_PART * sum(_seconds(step.tasks, target) for step in program.steps) and not everything:
+        for step in program.steps:
+            step.shares.clear()
 
 
 def _groups(steps: list[Step]) -> Iterator[list[Step]]:
