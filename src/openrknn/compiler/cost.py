@@ -21,7 +21,8 @@ def linked_costs(program: Program, linked: Linked) -> dict[int, Cost]:
     """Number of cores -> the same numbers as `cost_of` finds in the written file."""
     # Files of RK3576 have lists for three cores as those of RK3588 do; the chip has two.
     counts = [count for count in _FIRST_LIST if count <= program.target.chip.cores]
-    return {count: _cost(program, linked, count) for count in counts if any(linked.lists[_FIRST_LIST[count] :][:1])}
+    there = [count for count in counts if count == 1 or any(linked.lists[_FIRST_LIST[count] :][:1])]
+    return {count: _cost(program, linked, count) for count in there}
 
 
 def _cost(program: Program, linked: Linked, cores: int) -> Cost:
