@@ -90,8 +90,8 @@ RK3588 the time with 90 us is next to the vendor's, as `open_driver_ms`; for oth
 
 Weights that meet a few pixels only (1x1 kernels, up to 8 pixels: the products of a language model) stream faster than
 anything in the networks above. That library measured int8 products of one row on RK3588: 8.7 GB/s for one in a job,
-12.7 for two, 19.9 for six, about 22 at most, and 28.5 on three cores. Times of n products are a + n x b: with bytes B of
-one, B / 8.7 = a + b and 2 B / 12.7 = a + 2 b give b = B / 23.5 and a = 1.7 b, the start of a job (80 to 100 us for
+12.7 for two, 19.9 for six, about 22 at most, and 28.5 on three cores. Times of n products are a + n x b: with bytes B
+of one, B / 8.7 = a + b and 2 B / 12.7 = a + 2 b give b = B / 23.5 and a = 1.7 b, the start of a job (80 to 100 us for
 products of 1.1 to 1.4 MB). So a product streams at 22 GB/s on one core and 28.5 on three, and the start of the job is
 counted where jobs are. The vendor's language models reach 20 to 30 GB/s on three cores, which agrees. On RK3562 they
 reach 6.7 with everything included, which is taken as the rate there. Nothing is known of the others. The two constants

@@ -82,7 +82,8 @@ class _Sums:
 
     def busy(self, bandwidth: float) -> float:
         """Seconds without the starts of tasks."""
-        return float((np.maximum(self._inside, self._bytes / bandwidth + self._streamed) * self._counts).sum()) + self._jobs
+        memory = self._bytes / bandwidth + self._streamed
+        return float((np.maximum(self._inside, memory) * self._counts).sum()) + self._jobs
 
 
 def fit(cases: Sequence[Case], board: Board) -> Board:

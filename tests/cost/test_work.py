@@ -74,7 +74,7 @@ def test_the_operations_of_a_decoded_task_are_those_of_its_step() -> None:
 
 def test_weights_of_a_few_pixels_stream() -> None:
     """Of 1x1 kernels only: others stay in the buffer for the next row."""
-    product = Shape(Kind.CONVOLUTION, pixels=8, inputs=64, kernels=96, channels=96, weight_bytes=6144, feature_bytes=512)
+    product = Shape(Kind.CONVOLUTION, pixels=8, inputs=64, kernels=96, channels=96, weight_bytes=6144)
     assert work_of(product, RK3588).streamed_bytes == 6144
     assert work_of(product._replace(pixels=9), RK3588).streamed_bytes == 0
     assert work_of(product._replace(taps=9), RK3588).streamed_bytes == 0

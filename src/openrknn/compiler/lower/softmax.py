@@ -72,6 +72,8 @@ def lower_softmax(low: Lowering, op: Op) -> None:
         guarded = x if alone else power
         low.add(step, _guard(form, x, guarded, pixels, whole=not alone))
 
+    function = low.functions[op.output]
+
     def lines(at: int, count: int) -> list[tuple[int, int]]:
         return [(at + first, some) for first, some in line_pixels(low.target, channels, count)]
 
@@ -108,7 +110,6 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     parts = op.get(Softmax).parts
     _add_parts(low, step, pixels, parts, distances)
     step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
-    function = low.functions[op.output]
     step.table = function.key
     _add_parts(low, step, pixels, parts, exponentials)
     step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
