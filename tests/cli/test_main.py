@@ -16,6 +16,19 @@ from tests.container.places import golden
 Capture = pytest.CaptureFixture[str]
 
 
+def test_the_version_with_what_a_bug_report_needs(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENRKNN_DEVICE", "software")
+    monkeypatch.setenv("OPENRKNN_SOME_TOKEN", "do not print")
+    result = run(capsys, "--version", "--verbose")
+    assert result.code == 0
+    heads = [line.split()[0] for line in result.out.splitlines()]
+    assert heads == ["openrknn", "python", "machine", "kernels", "npu", "packages", "variables"]
+    assert f"openrknn   {openrknn.__version__} in " in result.out
+    assert "numpy " in result.out
+    assert "OPENRKNN_DEVICE=software" in result.out
+    assert "do not print" not in result.out
+
+
 def test_version(capsys: Capture) -> None:
     assert run(capsys, "--version").out == f"openrknn {openrknn.__version__}\n"
 
@@ -106,7 +119,8 @@ def test_a_strange_name_stays_on_one_line(capsys: Capture) -> None:
         (["some.rknn"], "'some.rknn' is a file, not a command; try `openrknn inspect some.rknn`"),
         (["inspect"], "the following arguments are required: FILE; see `openrknn inspect --help`"),
         (["inspect", "--graph", "x", "y"], "argument --graph: invalid int value: 'x'"),
-        (["inspect", "a", "--frob"], "unrecognized arguments: --frob"),
+        (["inspect", "a", "--zzz"], "unrecognized arguments: --zzz; see `openrknn inspect --help`"),
+        (["run", "a", "--inptu=x"], "arguments: --inptu=x; did you mean --input? see `openrknn run --help`"),
         (["completion", "tcsh"], "argument SHELL: invalid choice: 'tcsh'"),
     ],
 )

@@ -158,8 +158,15 @@ def _run(words: list[str]) -> int:
     wanted = next((word for word in words if not word.startswith("-")), None)
     if wanted is not None and wanted not in NAMES:
         raise CommandError(_unknown(wanted))
+    if wanted is None and "--version" in words and "--verbose" in words:
+        from openrknn.cli.common.versions import version_lines
+
+        sys.stdout.writelines(f"{line}\n" for line in version_lines())
+        return 0
     parser = build_parser(NAMES if wanted is None else (wanted,))
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise CommandError(_unrecognized(unknown, getattr(arguments, "command_parser", parser)))
     if wanted is None:
         parser.print_help(sys.stderr)
         return EXIT_IMPOSSIBLE
@@ -177,6 +184,14 @@ def _unknown(word: str) -> str:
     return f"there is no command {word!r}; {guess}"
 
 
+def _unrecognized(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    known = [name for name in parser._option_string_actions if name.startswith("--")]
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    close = [guess for option in options for guess in difflib.get_close_matches(option, known, n=1)]
+    guess = f"did you mean {' and '.join(close)}? " if close else ""
+    return f"unrecognized arguments: {' '.join(words)}; {guess}see `{parser.prog} --help`"
+
+
 def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these commands; the modules of the others are not imported."""
     parser = _Parser(
@@ -186,7 +201,10 @@ def build_parser(commands: Sequence[str]) -> argparse.ArgumentParser:
         epilog=f"{_examples(EXAMPLES)}\n\n{_wrapped(f'exit codes: {_exit_codes()}')}",
         formatter_class=_Formatter,
     )
-    parser.add_argument("--version", action="version", version=f"openrknn {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"openrknn {__version__}",
+        help="show the version and exit; with --verbose, all that a bug report needs",
+    )  # fmt: skip
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     # argparse lists all commands in one heap; people look for what they want to do.
     subparsers = parser.add_subparsers(prog="openrknn", metavar="COMMAND", parser_class=_Parser, help=argparse.SUPPRESS)
