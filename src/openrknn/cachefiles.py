@@ -103,7 +103,10 @@ class FileCache:
             return None
 
     def write(self, key: str, meta: Mapping[str, object], sections: Mapping[str, Any]) -> bool:
-        """Keep arrays or bytes under a key; whether that was possible. Readers see all of it or nothing."""
+        """Keep arrays or bytes under a key; whether that was possible. Readers see all of it or nothing.
+
+        A section may be a list of arrays, which follow one another without a gap.
+        """
         folder = cache_folder(self.name) if self.is_on else None
         if folder is None:
             return False
@@ -203,21 +206,22 @@ def _opened(path: Path) -> memoryview | None:
 
 
 def _arranged(key: str, meta: Mapping[str, object], sections: Mapping[str, Any]) -> list[memoryview | bytes]:
-    views = {name: memoryview(section).cast("B") if len(section) else memoryview(b"")
-             for name, section in sections.items()}  # fmt: skip
-    head, table = b"", {name: [0, len(view)] for name, view in views.items()}
+    views = {name: [memoryview(piece).cast("B") for piece in (section if isinstance(section, list) else [section])
+                    if len(piece)] for name, section in sections.items()}  # fmt: skip
+    sizes = {name: sum(map(len, pieces)) for name, pieces in views.items()}
+    head, table = b"", {name: [0, size] for name, size in sizes.items()}
     while True:  # until the head, which says where everything is, has the length that was reckoned with
         at = -(-(_PROLOGUE + len(head)) // ALIGNMENT) * ALIGNMENT
-        for name, view in views.items():
+        for name, size in sizes.items():
             table[name][0] = at
-            at += -(-len(view) // ALIGNMENT) * ALIGNMENT
+            at += -(-size // ALIGNMENT) * ALIGNMENT
         said = json.dumps({"key": key, "sections": table, "meta": meta, "size": at}).encode()
         if len(said) <= len(head):
             break
         head = bytes(len(said) + ALIGNMENT)
     parts: list[memoryview | bytes] = [said.ljust(-(-(_PROLOGUE + len(head)) // ALIGNMENT) * ALIGNMENT - _PROLOGUE)]
-    for view in views.values():
-        parts += [view, bytes(-len(view) % ALIGNMENT)]
+    for name, pieces in views.items():
+        parts += [*pieces, bytes(-sizes[name] % ALIGNMENT)]
     length = len(said).to_bytes(8, "little")
     digest = hashlib.sha256(length)
     for part in parts:

@@ -11,7 +11,9 @@ has one plan, or several for a model with open dimensions.
 from __future__ import annotations
 
 import json
+import mmap
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from io import BytesIO
@@ -35,6 +37,10 @@ _OTHERS = {
 }
 _MANIFEST = "manifest.json"
 _MARK = b"PK\x03\x04"
+_LOCAL = struct.Struct("<4s22xHH")
+"""Before each file: the mark, the length of its name and of what follows that."""
+_LARGE = 1 << 20
+"""Files that are worth a mapping."""
 _KINDS = {"npu": ".rknn", "cpu": ".onnx"}
 _BOUNDED = (0, 8)
 """ZIP_STORED, ZIP_DEFLATED: Python inflates the others whole, whatever one asks for."""
@@ -157,7 +163,7 @@ def write_bundle(bundle: Bundle, *, packed: bool = True) -> bytes:
     return write_zip(manifest, bundle.files, packed=packed)
 
 
-def write_zip(manifest: Mapping[str, Any], files: Mapping[str, bytes], *, packed: bool) -> bytes:
+def write_zip(manifest: Mapping[str, Any], files: Mapping[str, bytes | memoryview], *, packed: bool) -> bytes:
     """A manifest and files; the same ones give the same bytes."""
     out = BytesIO()
     write_zip_to(out, manifest, {name: [data] for name, data in files.items()}, packed=packed)
@@ -195,9 +201,13 @@ def read_bundle(source: str | os.PathLike[str] | bytes) -> Bundle:
 
 
 def read_zip(
-    source: str | os.PathLike[str] | bytes, wanted: str, version: int, what: str
-) -> tuple[dict[str, Any], dict[str, bytes], str | None]:
-    """Manifest, files and path of a zip of this format; sizes are bounded before anything is unpacked."""
+    source: str | os.PathLike[str] | bytes, wanted: str, version: int, what: str, *, maps: bool = False
+) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    """Manifest, files and path of a zip of this format; sizes are bounded before anything is unpacked.
+
+    `maps`: large files of a path that are not packed come as views of the mapped zip, and take memory only while they
+    are looked at. Nobody may cut such a zip short while a view is in use.
+    """
     import zipfile
     import zlib
 
@@ -207,7 +217,7 @@ def read_zip(
         with zipfile.ZipFile(BytesIO(source) if isinstance(source, bytes) else str(path)) as archive:
             manifest = _manifest(archive, name)
             _check_format(manifest, name, wanted, version, what)
-            return manifest, _files(archive, name), path
+            return manifest, _files(archive, name, str(path) if maps and path is not None else None), path
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise FormatError(f"{name} is a damaged zip: {error}") from None
     except KeyError:
@@ -255,20 +265,51 @@ def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int
         )
 
 
-def _files(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
+def _files(archive: zipfile.ZipFile, name: str, mapped: str | None = None) -> dict[str, bytes | memoryview]:
     # `is_dir` of zipfile fails on a member without a name; a name that no part has is not read.
     entries = [info for info in archive.infolist()
                if info.filename != _MANIFEST and info.filename[-1:] not in ("", "/")]  # fmt: skip
     total = sum(info.file_size for info in entries)
     if total > _MAX_BYTES or len(entries) > _MOST_PARTS:
         raise FormatError(f"{name} has {len(entries)} parts of {total} bytes together; {_MAX_BYTES} are allowed")
-    files = {}
+    files: dict[str, bytes | memoryview] = {}
+    whole = None
     for info in entries:
         if info.compress_type not in _BOUNDED:
             raise FormatError(f"{info.filename} of {name} is packed in an unusual way; deflate is read")
-        with archive.open(info) as file:
-            files[info.filename] = file.read(info.file_size)
+        if mapped is not None and info.compress_type == 0 and info.file_size >= _LARGE and not info.flag_bits & 1:
+            if whole is None:
+                with open(mapped, "rb") as file:
+                    whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            files[info.filename] = _view(whole, info, name)
+            continue
+        with archive.open(info) as packed:
+            files[info.filename] = packed.read(info.file_size)
     return files
+
+
+def _view(whole: mmap.mmap, info: zipfile.ZipInfo, name: str) -> memoryview:
+    """What a zip has of a file, after a look at all of it: its checksum."""
+    import zlib
+
+    head = whole[info.header_offset : info.header_offset + _LOCAL.size]
+    if len(head) < _LOCAL.size:
+        raise FormatError(f"{info.filename} is not within {name}")
+    mark, name_bytes, extra_bytes = _LOCAL.unpack(head)
+    start = info.header_offset + _LOCAL.size + name_bytes + extra_bytes
+    if mark != _MARK or start + info.file_size > len(whole):
+        raise FormatError(f"{info.filename} is not within {name}")
+    view = memoryview(whole)[start : start + info.file_size]
+    if zlib.crc32(view) != info.CRC:
+        raise FormatError(f"{info.filename} of {name} is damaged: its checksum is another one; copy the file again")
+    forget_pages(whole)
+    return view
+
+
+def forget_pages(whole: mmap.mmap) -> None:
+    """Pages of a mapped file that nobody may need again soon; they come back from the file."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        whole.madvise(mmap.MADV_DONTNEED)
 
 
 def _check(bundle: Bundle, name: str) -> None:

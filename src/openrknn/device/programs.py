@@ -4,8 +4,9 @@ Decoding a network and packing its weights takes ten times as long as running it
 came out is kept in the user's cache (`openrknn.cachefiles`), after it ran once, under a key of everything that it was
 made from: the words of the tasks, the digest of the constants, the address and size of every buffer, what earlier jobs
 left in the cores, chip and strictness, kernels and processor, and the code that makes it. A program is kept only if
-native kernels do all of it. It comes back with the notes of the decoder and its demands, so that nobody can tell the
-difference: a budget that it does not meet has it decoded again, for the same error.
+native kernels do all of it; weights that several programs of a model use are in the file of the first of them. It comes
+back with the notes of the decoder and its demands, so that nobody can tell the difference: a budget that it does not
+meet has it decoded again, for the same error.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import hashlib
 import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from openrknn.cachefiles import Entry, FileCache
 from openrknn.chip import FAMILIES
@@ -33,6 +36,7 @@ from openrknn.isa.words import WORD_BYTES
 from openrknn.npu.budget import Budget, demand
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.frozen import FrozenError, Thawed, thaw
+from openrknn.npu.native.packs import Packs
 
 if TYPE_CHECKING:
     from openrknn.npu.machine import IgnoredNote, Machine
@@ -40,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHE", "Programs", "Ready"]
 
-CACHE = FileCache("programs", most_bytes=1 << 30)
-_FORMAT = 1
+CACHE = FileCache("programs", most_bytes=4 << 30)
+_FORMAT = 2
 """Of what is kept; another number, another key."""
 
 
@@ -85,6 +89,9 @@ class Programs:
         """What the last job would have left in the cores, where it came from the cache."""
         self._noted: list[tuple[int, str, str]] = []
         """Findings of jobs that came from the cache."""
+        self._packs = Packs()
+        self._files: weakref.WeakValueDictionary[str, npt.NDArray[np.uint8]] = weakref.WeakValueDictionary()
+        """Data of files of the cache that are in memory, by key."""
         if chip.family not in FAMILIES:
             self._machine()  # says which chips it knows
 
@@ -99,7 +106,7 @@ class Programs:
         buffers = [_mapped(buffer) for buffer in dict.fromkeys((*(job.buffers or ()), *job.constants))]
         key = self._key(job, constants, buffers)
         entry = CACHE.read(key) if key else None
-        found = self._found(entry, job.budget, buffers) if entry is not None else None
+        found = self._found(key, entry, job.budget, buffers) if entry is not None else None
         return found or self._made(job, constants, buffers, key)
 
     def _machine(self) -> Machine:
@@ -127,7 +134,10 @@ class Programs:
             self._left = b""
         program = machine.prepare([[TaskRef(*task) for task in tasks] for tasks in _tasks(job)])
         job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
-        prepared = accelerate(program, self._memory, is_constant=constants.__contains__)
+        prepared = accelerate(
+            program, self._memory, is_constant=constants.__contains__, packs=self._packs,
+            constants_digest=job.constants_digest,
+        )  # fmt: skip
         ready = Ready(prepared, self._memory, (), job.budget.check(program.steps))
         if key and not prepared.reasons:
             most = max((demand(step, natively=True).memory for step in program.steps), default=0)
@@ -135,14 +145,17 @@ class Programs:
             left = self.state()
 
             def keep() -> None:
-                frozen = prepared.frozen(buffers)
-                if frozen is not None:
-                    CACHE.write(key, meta, {**frozen.sections(), "left": left})
+                frozen = prepared.frozen(buffers, self._packs)
+                if frozen is None:
+                    return
+                said = {**meta, "others": frozen.others, "packs": frozen.packs}
+                if CACHE.write(key, said, {**frozen.sections(), "left": left}):
+                    self._packs.written(key, frozen.packs)
 
             ready.after_first = keep
         return ready
 
-    def _found(self, entry: Entry, budget: Budget, buffers: list[Buffer]) -> Ready | None:
+    def _found(self, key: str, entry: Entry, budget: Budget, buffers: list[Buffer]) -> Ready | None:
         library, kernels = native.load(), native.choose()
         try:
             operations, memory = int(entry.meta["operations"]), int(entry.meta["memory"])
@@ -152,12 +165,26 @@ class Programs:
                 return None
             if library is None or kernels is None:
                 return None
-            program = thaw(entry.sections, buffers, library, kernels)
+            others = [self._data(str(other)) for other in entry.meta["others"]]
+            program = thaw(entry.sections, buffers, library, kernels, others)
+            self._packs.found(key, program.data, entry.meta["packs"])
+            self._files[key] = program.data
         except (FrozenError, KeyError, TypeError, ValueError):
             return None
         self._noted += noted
         self._left = left
         return Ready(program, self._memory, buffers, operations)
+
+    def _data(self, key: str) -> npt.NDArray[np.uint8]:
+        """What another file of the cache has stored."""
+        known = self._files.get(key)
+        if known is None:
+            entry = CACHE.read(key)
+            if entry is None:
+                raise FrozenError("another file of the cache is gone")
+            known = np.frombuffer(entry.sections["data"], np.uint8)
+            self._files[key] = known
+        return known
 
     def _key(self, job: Job, constants: set[Buffer], buffers: list[Buffer]) -> str:
         """Of everything that the program depends on; empty where nothing is to be kept."""

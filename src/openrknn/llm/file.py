@@ -63,11 +63,12 @@ class LanguageFile:
     prefix: int | None = None
     """The token whose first position was computed in float, once."""
     config: LanguageConfig = field(kw_only=True)
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    files: Mapping[str, bytes | memoryview] = field(default_factory=dict, repr=False)
+    """By name; large ones are views of the mapped file."""
     path: str | None = None
 
     @property
-    def step(self) -> bytes:
+    def step(self) -> bytes | memoryview:
         return self.files[STEP]
 
     @property
@@ -97,7 +98,7 @@ class LanguageFile:
     @property
     def assets(self) -> dict[str, bytes]:
         """By name."""
-        return {name[len(ASSETS) :]: data for name, data in self.files.items() if name.startswith(ASSETS)}
+        return {name[len(ASSETS) :]: bytes(data) for name, data in self.files.items() if name.startswith(ASSETS)}
 
 
 def is_language(source: object) -> bool:
@@ -120,7 +121,7 @@ def manifest_of(file: LanguageFile) -> dict[str, Any]:
 
 def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:
     """Read and check: sizes, names, that the table is as long as it says."""
-    manifest, files, path = read_zip(source, FORMAT, _VERSION, "a language model")
+    manifest, files, path = read_zip(source, FORMAT, _VERSION, "a language model", maps=True)
     name = path or "the language model"
     try:
         config = _config(manifest["config"])

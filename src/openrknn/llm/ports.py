@@ -19,10 +19,12 @@ A model of embeddings takes whole texts. It has no cache, and gives rows:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from openrknn.compiler.errors import OptionError
-from openrknn.compiler.targets import Target
 from openrknn.llm.config import LanguageConfig
+
+if TYPE_CHECKING:
+    from openrknn.compiler.targets import Target
 
 MOST_COLUMNS = 8192
 """Of one product: more of them are silently wrong on a board."""
@@ -93,6 +95,8 @@ def makes_embeddings(config: LanguageConfig) -> bool:
 
 def check(config: LanguageConfig, target: Target, capacity: int) -> None:
     """Raises `OptionError` that says what cannot be compiled, and what can be done."""
+    from openrknn.compiler.errors import OptionError  # here: who runs a compiled model needs no compiler
+
     wrong = _refusal(config)
     if wrong is not None:
         raise OptionError(f"{config.architecture}: {wrong} cannot be compiled yet; use the float engine")

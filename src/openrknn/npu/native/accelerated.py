@@ -16,6 +16,7 @@ from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.context import KernelContext
 from openrknn.npu.native.frozen import Frozen, freeze
+from openrknn.npu.native.packs import Packs
 from openrknn.npu.native.places import Extents, Places
 from openrknn.npu.native.reading import RefusedError
 from openrknn.npu.native.steps import build
@@ -58,13 +59,13 @@ class Accelerated:
         self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]
 
-    def frozen(self, buffers: Sequence[Buffer]) -> Frozen | None:
+    def frozen(self, buffers: Sequence[Buffer], packs: Packs | None = None) -> Frozen | None:
         """The whole as a value, if every step has a kernel and uses these buffers alone; see `frozen`."""
         known = set(buffers)
         calls = [part for part in self._parts if isinstance(part, _Call)]
         if len(calls) < len(self._parts) or not known.issuperset(self._buffers):
             return None
-        return freeze([(call.structures, call.kept) for call in calls], buffers)
+        return freeze([(call.structures, call.kept) for call in calls], buffers, packs.by_address() if packs else {})
 
     def run(self) -> None:
         """Execute every step."""
@@ -82,19 +83,22 @@ def accelerate(
     *,
     is_constant: Callable[[Buffer], bool] = _marked,
     kernels: Kernels | None = None,
+    packs: Packs | None = None,
+    constants_digest: bytes = b"",
 ) -> Accelerated:
     """Give each step of `program` its `native` where a kernel exists, and return the whole as one callable.
 
     `is_constant` tells buffers whose contents will not change between runs (those that are marked so): their weights
     are packed once. A name tells nothing: an input of a model may be called "weights". `kernels` is what
-    `OPENRKNN_KERNELS` says, unless given.
+    `OPENRKNN_KERNELS` says, unless given. `packs` are weights that other programs packed: a digest of all constants
+    tells whether they are the same.
     """
     library = native.load()
     chosen = native.choose() if kernels is None else kernels
     result = Accelerated(program, memory, chosen if library is not None else None)
     if library is None or chosen is None:
         return result
-    context = KernelContext(library, chosen)
+    context = KernelContext(library, chosen, packs, constants_digest)
     used: dict[int, Buffer] = {}
     written = Extents(extent for step in program.steps for extent in _written(step))
     structures: list[tuple[StepStructure, list[object]] | None] = []

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from openrknn.compute.native import Kernels
 from openrknn.nativelib import structures
 from openrknn.npu.native import table
+from openrknn.npu.native.packs import Packs, pack_name
 from openrknn.npu.native.reading import Reading, RefusedError
 
 INT8_MAGNITUDE = 128
@@ -20,11 +21,28 @@ _SINGLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
 class KernelContext:
     """What the steps of one program share: the library, tables, packed weights."""
 
-    def __init__(self, library: ctypes.CDLL, kernels: Kernels) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, kernels: Kernels, packs: Packs | None = None, constants_digest: bytes = b""
+    ) -> None:
+        """`packs`: of other programs, which count where there is a digest of the constants."""
         self.library = library
         self.kernels = kernels
+        self._others, self._digest = packs if constants_digest else None, constants_digest
         self.tables = table.Cache(has_singles=kernels in _SINGLE_KERNELS)
-        self.packed: dict[object, npt.NDArray[np.uint8]] = {}
+        self._packed: dict[object, npt.NDArray[np.uint8]] = {}
+
+    def packed(self, how: object) -> npt.NDArray[np.uint8] | None:
+        """Weights that were packed in the same way for another step, or for another program with these constants."""
+        found = self._packed.get(how)
+        if found is None and self._others is not None:
+            found = self._others.find(pack_name(self._digest, how))
+        return found
+
+    def keep_packed(self, how: object, packed: npt.NDArray[np.uint8]) -> None:
+        """For steps and programs to come."""
+        self._packed[how] = packed
+        if self._others is not None:
+            self._others.add(pack_name(self._digest, how), packed)
 
 
 def choose_stages(dpu: structures.Dpu, reading: Reading[Any]) -> None:

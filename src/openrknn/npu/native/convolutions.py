@@ -195,15 +195,16 @@ def _weights(
            result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
            source.depthwise, source.precision, source.weight_precision, corrections.tobytes(), size,
            (result.stride_x, result.dilation_x) if source.depthwise else None)  # the order of a kernel's columns
-    if not result.fresh_weights and key in context.packed:
-        result.packed = places.keep(context.packed[key])
+    known = None if result.fresh_weights else context.packed(key)
+    if known is not None:
+        result.packed = places.keep(known)
         return
     packed = _aligned(size)
     result.packed = places.keep(packed)
     if not result.fresh_weights:
         if context.library.openrknn_pack(result):
             raise MemoryError("no memory to widen the weights of a convolution in")
-        context.packed[key] = packed
+        context.keep_packed(key, packed)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:

@@ -6,7 +6,8 @@
     program.run()
 
 A pointer becomes the number of a region and an offset in it. Regions are the buffers of the job, arrays that the
-builders of steps made (packed weights, tables), and room that kernels fill themselves. `thaw` puts the pointers back
+builders of steps made (packed weights, tables), packed weights in the file of another program, and room that kernels
+fill themselves. `thaw` puts the pointers back
 and checks that each lies in its region; that the walks from there do is what `places` proved when the program was made,
 for buffers of the same sizes: whoever stores sections must see to it that they come back as they were.
 """
@@ -17,6 +18,7 @@ import bisect
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,10 @@ from openrknn.compute.native import Kernels
 from openrknn.nativelib import structures
 from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.memory import Buffer
+from openrknn.npu.native.packs import Home
 from openrknn.records import dataclass
 
-_BUFFER, _STORED, _ROOM = 0, 1, 2
+_BUFFER, _STORED, _ROOM, _OTHER = 0, 1, 2, 3
 _POINTER = np.dtype([("place", "<u4"), ("region", "<u4"), ("offset", "<i8")])
 _REGION = np.dtype([("kind", "<u4"), ("number", "<u4"), ("start", "<i8"), ("size", "<i8")])
 _STEP = np.dtype([("start", "<u4"), ("call", "<u4")])
@@ -51,9 +54,14 @@ class Frozen:
     steps: npt.NDArray[Any]
     pointers: npt.NDArray[Any]
     regions: npt.NDArray[Any]
-    data: npt.NDArray[np.uint8]
+    data: list[npt.NDArray[np.uint8]]
+    """In pieces: packed weights are not copied."""
+    others: list[str]
+    """Keys of the files whose data regions are in, too."""
+    packs: dict[str, tuple[int, int]]
+    """Packed weights that other programs may use: start and size in `data`."""
 
-    def sections(self) -> dict[str, npt.NDArray[Any]]:
+    def sections(self) -> dict[str, Any]:
         """What `thaw` takes."""
         return {name: getattr(self, name) for name in ("structures", "steps", "pointers", "regions", "data")}
 
@@ -61,8 +69,12 @@ class Frozen:
 class Thawed:
     """Structures with pointers, in the calls in which they run."""
 
-    def __init__(self, library: ctypes.CDLL, calls: list[Any], kept: tuple[object, ...]) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, calls: list[Any], data: npt.NDArray[np.uint8], kept: tuple[object, ...]
+    ) -> None:
         self._library, self._calls, self._kept = library, calls, kept
+        self.data = data
+        """What is stored of it."""
 
     def run(self) -> None:
         """Execute every step."""
@@ -106,9 +118,14 @@ class _Regions:
 
 
 def freeze(
-    calls: Sequence[tuple[Sequence[StepStructure], Sequence[object]]], buffers: Sequence[Buffer]
+    calls: Sequence[tuple[Sequence[StepStructure], Sequence[object]]],
+    buffers: Sequence[Buffer],
+    packs: Mapping[int, tuple[str, Home | None]] = MappingProxyType({}),
 ) -> Frozen | None:
-    """The steps of each call with what they keep alive. None: a pointer leads to what is not known."""
+    """The steps of each call with what they keep alive. None: a pointer leads to what is not known.
+
+    `packs`: names of packed weights by address, with the file that has them.
+    """
     if ctypes.sizeof(ctypes.c_void_p) != _POINTER_BYTES:
         return None
     regions = _Regions(buffers)
@@ -134,9 +151,8 @@ def freeze(
                     place.value = None
             blob += bytes(copied)
             blob += bytes(-len(blob) % _LINE)
-    table, data = _contents(regions)
     stored = np.frombuffer(bytes(blob), np.uint8)
-    return Frozen(stored, np.array(steps, _STEP), np.array(pointers, _POINTER), table, data)
+    return Frozen(stored, np.array(steps, _STEP), np.array(pointers, _POINTER), *_contents(regions, packs))
 
 
 def _settle(step: structures.Convolution, regions: _Regions) -> None:
@@ -148,27 +164,44 @@ def _settle(step: structures.Convolution, regions: _Regions) -> None:
         step.weights = None
 
 
-def _contents(regions: _Regions) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+def _contents(
+    regions: _Regions, packs: Mapping[int, tuple[str, Home | None]]
+) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.uint8]], list[str], dict[str, tuple[int, int]]]:
+    """The table of regions, what is stored of them, the other files, and packed weights among what is stored."""
     table, parts, end = [], [], 0
+    others: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     for start in regions.numbers:
         region = regions.find(start)
         assert region is not None
         _, size, number, array = region
+        name, home = packs.get(start, ("", None))
         if array is None:
             table.append((_BUFFER, number, 0, size))
         elif start in regions.rooms:
             table.append((_ROOM, 0, 0, size))
+        elif home is not None:
+            table.append((_OTHER, others.setdefault(home.key, len(others)), home.start, size))
         else:
             table.append((_STORED, 0, end, size))
+            if name:
+                places[name] = end, size
             parts += [array.reshape(-1).view(np.uint8), np.zeros(-size % _LINE, np.uint8)]
             end += -(-size // _LINE) * _LINE
-    return np.array(table, _REGION), np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+    return np.array(table, _REGION), parts, list(others), places
 
 
 def thaw(
-    sections: Mapping[str, memoryview], buffers: Sequence[Buffer], library: ctypes.CDLL, kernels: Kernels
+    sections: Mapping[str, memoryview],
+    buffers: Sequence[Buffer],
+    library: ctypes.CDLL,
+    kernels: Kernels,
+    others: Sequence[npt.NDArray[np.uint8]] = (),
 ) -> Thawed:
-    """The program for these buffers. FrozenError: not one for them, for these kernels, or no program at all."""
+    """The program for these buffers. FrozenError: not one for them, for these kernels, or no program at all.
+
+    `others`: the data of the files that it names.
+    """
     try:
         arrays = {name: np.frombuffer(sections[name], kind) for name, kind in _SECTIONS.items()}
     except (KeyError, ValueError) as error:
@@ -180,7 +213,7 @@ def thaw(
     skip = -base % _LINE
     room[skip : skip + size] = arrays["structures"]
     base += skip
-    starts, sizes, kept = _placed(arrays["regions"], buffers, data)
+    starts, sizes, kept = _placed(arrays["regions"], buffers, data, others)
     region, offset = pointers["region"], pointers["offset"]
     _check(bool(np.all(region < len(starts))) and bool(np.all(pointers["place"] % 8 == 0)), "pointers")
     _check(bool(np.all((offset >= 0) & (offset < sizes[region]))), "offsets")
@@ -190,13 +223,16 @@ def thaw(
     places = steps["start"].astype(np.int64) + base
     ends = np.flatnonzero(np.diff(steps["call"])) + 1
     calls = [(ctypes.c_void_p * len(part))(*part.tolist()) for part in np.split(places, ends) if len(part)]
-    return Thawed(library, calls, (room, *kept))
+    return Thawed(library, calls, data, (room, *kept))
 
 
 def _placed(
-    regions: npt.NDArray[Any], buffers: Sequence[Buffer], data: npt.NDArray[np.uint8]
+    regions: npt.NDArray[Any],
+    buffers: Sequence[Buffer],
+    data: npt.NDArray[np.uint8],
+    others: Sequence[npt.NDArray[np.uint8]],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[object]]:
-    kept: list[object] = [data, *(buffer.data for buffer in buffers)]
+    kept: list[object] = [data, *others, *(buffer.data for buffer in buffers)]
     bases, contents = [int(buffer.data.ctypes.data) for buffer in buffers], int(data.ctypes.data)
     starts = []
     for kind, number, start, size in regions.tolist():
@@ -206,6 +242,9 @@ def _placed(
         elif kind == _STORED:
             _check(0 <= start <= data.nbytes - size and size >= 0, "contents")
             starts.append(contents + start)
+        elif kind == _OTHER:
+            _check(number < len(others) and 0 <= start <= others[number].nbytes - size and size >= 0, "other files")
+            starts.append(int(others[number].ctypes.data) + start)
         else:
             _check(kind == _ROOM and 0 <= size < 1 << 40, "room")
             room = np.zeros(size + _LINE, np.uint8)

@@ -1,0 +1,98 @@
+"""What the software NPU keeps of a language model: one copy of packed weights for all graphs, and the same answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openrknn.cachefiles import FileCache
+from openrknn.compute import native
+from openrknn.device import programs
+from openrknn.errors import FormatError
+from openrknn.llm.compile import compile_language
+from openrknn.llm.file import read_language
+from openrknn.llm.npu import NpuEngine
+from openrknn.npu.machine import Machine
+from tests.llm.quantise.sources import MemorySource
+from tests.llm.test_npu_engine import CHANGES, TOKENS
+
+pytestmark = pytest.mark.skipif(native.choose() is None, reason="NumPy alone: nothing is kept")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wide: dict[str, Any] = {**CHANGES, "hidden": 512, "vocabulary": 8192}  # so that a file is worth a mapping
+    made = tmp_path_factory.mktemp("language") / "tiny.rknnz"
+    compile_language(MemorySource(**wide), capacity=64, prefill=(32,)).save(made)
+    return made
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A cache of its own, and a list that grows with each job that is decoded."""
+    monkeypatch.setattr(FileCache, "is_on", True)
+    monkeypatch.setenv("OPENRKNN_CACHE", str(tmp_path))
+    decoded: list[int] = []
+    prepare = Machine.prepare
+
+    def counted(self: Machine, lists: Any) -> Any:
+        decoded.append(len(lists))
+        return prepare(self, lists)
+
+    monkeypatch.setattr(Machine, "prepare", counted)
+    return decoded
+
+
+def answer(path: Path, tokens: list[int]) -> bytes:
+    with NpuEngine(path, "software") as engine:
+        return engine.forward(engine.new_cache(), tokens).tobytes()
+
+
+def test_graphs_share_packed_weights_in_the_cache(path: Path, kept: list[int]) -> None:
+    """The graph of many comes first in a prompt; the weights are in the file of the graph of one token all the same."""
+    wanted = answer(path, TOKENS)
+    assert len(kept) == 2
+    small, large = sorted(one.size for one in programs.CACHE.stored())
+    assert small < large / 2, "the second graph has a copy of the weights"
+    assert answer(path, TOKENS) == wanted
+    assert len(kept) == 2, "the second process decodes"
+    answer(path, TOKENS[:1])
+    assert len(kept) == 2, "a shorter prompt finds other keys"
+
+
+def test_a_graph_that_is_new_finds_the_weights_of_the_others(path: Path, kept: list[int]) -> None:
+    answer(path, TOKENS[:1])
+    (alone,) = (one.size for one in programs.CACHE.stored())
+    wanted = answer(path, TOKENS)
+    assert sum(one.size for one in programs.CACHE.stored()) < 1.5 * alone
+    assert answer(path, TOKENS) == wanted
+    assert len(kept) == 2
+
+
+def test_a_file_that_is_gone_is_made_again(path: Path, kept: list[int]) -> None:
+    wanted = answer(path, TOKENS)
+    largest = max(programs.CACHE.stored(), key=lambda one: one.size)
+    largest.path.unlink()
+    assert answer(path, TOKENS) == wanted
+    assert answer(path, TOKENS) == wanted
+    data = bytearray(largest.path.read_bytes())
+    data[len(data) // 2] ^= 1
+    largest.path.write_bytes(data)
+    assert answer(path, TOKENS) == wanted
+
+
+def test_large_parts_of_a_file_are_mapped_and_checked(path: Path, tmp_path: Path) -> None:
+    file = read_language(path)
+    assert isinstance(file.files["embedding.bin"], memoryview)
+    whole = read_language(path.read_bytes())
+    assert all(file.files[name] == whole.files[name] for name in whole.files)
+    assert np.array_equal(file.embedding, whole.embedding)
+    damaged = bytearray(path.read_bytes())
+    place = damaged.find(bytes(file.files["embedding.bin"][1000:1064]))
+    damaged[place] ^= 1
+    (tmp_path / "damaged.rknnz").write_bytes(damaged)
+    with pytest.raises(FormatError, match=r"embedding.bin of .* is damaged: its checksum is another one"):
+        read_language(tmp_path / "damaged.rknnz")
