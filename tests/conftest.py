@@ -25,6 +25,8 @@ settings.load_profile("suite")
 set_hypothesis_home_dir(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "openrknn-hypothesis")
 # What one test makes, with something replaced perhaps, another must not find. Tests of caches switch them on.
 FileCache.is_on = False
+# Lines about progress depend on how fast this machine is, and tests compare what commands print.
+os.environ["OPENRKNN_PROGRESS"] = "off"
 # Programs inherit ignored signals: in the background of a script those of the tests would not hear Ctrl-C, and go on.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

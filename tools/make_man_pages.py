@@ -155,6 +155,7 @@ def _environment() -> Iterator[str]:
         ("OPENRKNN_DEVICE", "the device where none is asked for: software, rknpu, rocket, vendor or auto"),
         ("OPENRKNN_KERNELS", "numpy: compute without the native library"),
         ("OPENRKNN_CACHE", "where models and prepared programs are kept, or off"),
+        ("OPENRKNN_PROGRESS", "off: no lines about progress where there is no terminal"),
         ("NO_COLOR", "no colours"),
     ):
         yield from (".TP", rf"\fB{_text(name)}\fR", _text(meaning))

@@ -1,8 +1,10 @@
-"""Bars on standard error, for people who wait at a terminal."""
+"""Progress on standard error: a bar at a terminal, and a line now and then in a file or a log."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,7 +14,34 @@ from openrknn.cli.common.output import Output
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["bar_for", "stages"]
+__all__ = ["ProgressLines", "bar_for", "lines_for", "stages"]
+
+_FIRST, _EVERY = 2.0, 10.0
+"""Seconds before the first line, and between lines of one stage."""
+
+
+class ProgressLines:
+    """Lines for work that takes longer than two seconds where no bar can be drawn."""
+
+    def __init__(
+        self, write: Callable[[str], None] = Output.complain, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._clock = write, clock
+        self._begun = clock()
+        self._last, self._stage = self._begun, ""
+
+    def __call__(self, stage: str, done: int = 0, of: int = 0) -> None:
+        """Work has reached this point of a stage."""
+        now = self._clock()
+        if now - self._begun < _FIRST or (stage == self._stage and now - self._last < _EVERY):
+            return
+        self._last, self._stage = now, stage
+        self._write(f"{stage.strip()} {done}/{of}" if of else f"{stage.strip()} ...")
+
+
+def lines_for(output: Output) -> ProgressLines | None:
+    """Progress as lines; None where no one reads them: --quiet, --json, or `OPENRKNN_PROGRESS=off`."""
+    return ProgressLines() if output.is_human and os.environ.get("OPENRKNN_PROGRESS") != "off" else None
 
 
 @contextmanager
@@ -31,10 +60,11 @@ def bar_for(output: Output, *texts: str) -> Iterator[Progress | None]:
 
 @contextmanager
 def stages(output: Output) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that is told (stage, done, of), on a terminal; nothing elsewhere."""
+    """Takes (stage, done, of): a bar on a terminal, lines elsewhere."""
     with bar_for(output, "{task.description}", "{task.completed}/{task.total}") as bar:
         if bar is None:
-            yield lambda stage, done, of: None
+            lines = lines_for(output)
+            yield lines if lines is not None else lambda stage, done, of: None
             return
         from rich.progress import TextColumn, TimeRemainingColumn
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from openrknn.cli.common.examples import find_examples
 from openrknn.cli.common.folder import Folder
 from openrknn.cli.common.output import Output
+from openrknn.cli.common.progress import lines_for
 from openrknn.cli.common.tables import bar, facts, table, title
 from openrknn.cli.demo.sound import heard_keys
 from openrknn.cli.demo.speech import HEADING, spoken_part
@@ -104,7 +105,8 @@ def _pictures(heading: str, about: str, model: str, results: list[Result], lines
 def _waiting(output: Output, what: str) -> Iterator[Callable[[str], None]]:
     """Something moves while nothing else happens, for people at a terminal; it can be told what it is waiting for."""
     if not output.is_human or not output.stream.isatty():
-        yield lambda _: None
+        lines = lines_for(output)
+        yield lines if lines is not None else lambda _: None
         return
     with output.console.status(what) as status:
         yield status.update
