@@ -9,7 +9,8 @@ from openrknn.cli.common.progress import ProgressLines, lines_for, stages
 
 
 def test_short_work_prints_nothing_and_long_work_a_line_now_and_then() -> None:
-    now, written = [0.0], []
+    now = [0.0]
+    written: list[str] = []
     tell = ProgressLines(written.append, lambda: now[0])
     for now[0], stage, done in (
         (1.9, "read", 1), (2.1, "read", 2), (5.0, "read", 3), (5.1, "pack ", 1), (14.0, "pack ", 2), (15.2, "pack ", 9),

@@ -38,9 +38,10 @@ def _kernels() -> str:
     from openrknn.compute import native
 
     try:
-        return f"native, {native.choose().name}" if native.load() is not None else "NumPy"
+        kernels = native.choose() if native.load() is not None else None
     except RknnError as error:
         return f"none: {error}"
+    return "NumPy" if kernels is None else f"native, {kernels.name}"
 
 
 def _npus() -> Iterator[str]:
