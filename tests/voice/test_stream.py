@@ -217,6 +217,24 @@ def test_a_text_that_the_model_is_not_sure_of_is_none_and_that_is_said() -> None
         assert everything.warnings == ()
 
 
+class Repeating(Counting):
+    """As sure as a model that goes in circles."""
+
+    least_confidence = 0.4
+    sure = 0.8
+
+    def hear(self, samples: Array, options: object = None) -> Heard:
+        return Heard("I am going to tell you what I am going to do. " * 4, (5,), self.sure)
+
+
+def test_a_text_that_repeats_itself_needs_more_confidence() -> None:
+    model = Repeating()
+    with Transcriber(model, activity="loudness") as listen:
+        assert listen(Audio(speech(1.0, 2.0, 1.5), RATE)).text == ""
+        model.sure = 0.9
+        assert len(listen(Audio(speech(1.0, 2.0, 1.5), RATE)).segments) == 1
+
+
 def test_loudness_is_never_used_unless_somebody_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path))
     with pytest.raises(VoiceSetError, match=r"(?s)openrknn voice get silero-vad.*--vad loudness.*--no-vad"):

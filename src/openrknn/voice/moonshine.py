@@ -106,7 +106,7 @@ class CachedDecoder:
 class Moonshine(Closing):
     """A set of the family, opened."""
 
-    least_confidence = 0.4
+    least_confidence = 0.5
     """Speech that it understands has 0.6 and more, other languages and a crowd of voices 0.2 to 0.5 (docs/voice.md)."""
 
     def __init__(self, voice: VoiceSet, device: str = "auto") -> None:

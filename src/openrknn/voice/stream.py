@@ -14,7 +14,7 @@ from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import AudioError
 from openrknn.voice.listener import AUTO, Heard, Listener, Piece, StreamParts
 from openrknn.voice.partials import PartialBudget
-from openrknn.voice.results import Segment, Word
+from openrknn.voice.results import Segment, Word, compression_ratio
 from openrknn.voice.segments import Segmenter, Spoken
 from openrknn.voice.spans import FRAME
 
@@ -23,6 +23,10 @@ __all__ = ["Heard", "Listener", "TranscriptStream", "segment_of"]
 _SHORTEST = 0.2
 """Seconds of voice before the first partial result: less than that is a guess."""
 _FEW = 12
+_REPETITIVE = 2.4
+"""Of a text by what zlib makes of it; Whisper's authors use the same number."""
+_SURE = 0.85
+"""Confidence of a text that really repeats itself."""
 
 
 class TranscriptStream:
@@ -198,7 +202,7 @@ class TranscriptStream:
         self._budget.begin()
         self._ready = None
         self._segments_told += 1
-        if heard.text and heard.confidence < self._parts.least_confidence:
+        if heard.text and self._is_unsure(heard):
             self._unsure += 1
             self._unsure_seconds += (end - start) / self._rate
         elif heard.text and heard.language:
@@ -216,10 +220,16 @@ class TranscriptStream:
         self.hearing_seconds += time.perf_counter() - started
         return heard
 
+    def _is_unsure(self, heard: Heard) -> bool:
+        """Whether the text is probably invented. A model that repeats itself is surer each time."""
+        least = self._parts.least_confidence
+        repeats = least > 0 and compression_ratio(heard.text) > _REPETITIVE
+        return heard.confidence < (max(least, _SURE) if repeats else least)
+
     def _segments(self, heard: Heard, start: int, end: int, *, is_final: bool) -> list[Segment]:
         """One or more of a final text (a model may tell its parts), one of a partial one."""
         at, seconds = start / self._rate, (end - start) / self._rate
-        if heard.confidence < self._parts.least_confidence:
+        if self._is_unsure(heard):
             return [segment_of(replace(heard, language=""), Piece(0.0, seconds, ""), self._index, at, final=is_final)]
         whole = Piece(0.0, seconds, heard.text, heard.tokens, heard.words, heard.logs)
         pieces = (heard.pieces if is_final else ()) or (whole,)
