@@ -21,7 +21,10 @@ from openrknn.voice.results import Segment, Word
 from openrknn.voice.segments import Activity, Rules
 from openrknn.voice.sets import VoiceSet
 
-FAMILIES = {"moonshine": "openrknn.voice.moonshine:Moonshine"}
+FAMILIES = {
+    "moonshine": "openrknn.voice.moonshine:Moonshine",
+    "transducer": "openrknn.voice.transducer:Transducer",
+}
 """Family of a set -> the class that listens, made with (set, device)."""
 TASKS = ("transcribe", "translate")
 AUTO = "auto"

@@ -57,6 +57,12 @@ FAMILIES: dict[str, Family] = {
         ),
         "wake words: the nets of openWakeWord",
     ),
+    "transducer": Family(
+        "openrknn.voice.make.transducer",
+        ("*encoder*.onnx", "*decoder*.onnx", "*joiner*.onnx", "tokens.txt"),
+        "speech to text, streaming: encoder, decoder, joiner and tokens.txt of sherpa-onnx",
+        "openrknn.voice.make.transducer:is_transducer",
+    ),
     # The last one: any other .onnx could be a voice, and what is missing beside it is said.
     "piper": Family("openrknn.voice.make.piper", ("*.onnx", "*.onnx.json"), "text to speech: VOICE.onnx of Piper"),
 }
