@@ -97,13 +97,14 @@ class StepGraph(GraphParts):
         def gain() -> Array:
             return self._gain(f"{name}.attention_norm")
 
+        # Before queries and keys, whose product may be shared by cores that go on with their heads.
+        values = self._linear(f"{name}.v", h, groups * size, gain)
         has_bias = f"{name}.q.bias" in self._names
         integers = self.products.of((f"{name}.q", f"{name}.k"), factors=scale, order=order)
         both = self._dense(f"{name}.qk", h, (heads + groups) * size, lambda: joined() * gain(),
                            (lambda: joined(".bias")) if has_bias else None, integers=integers)  # fmt: skip
         if config.query_key_norm:
             both = self._head_norm(name, both, self.head_numbers or size, factor)
-        values = self._linear(f"{name}.v", h, groups * size, gain)
         each = capacity * groups * size * 2
         fresh = self.target.fp16.atom if self.tokens == 1 else self.tokens
         turned = 0 if config.rope is None or config.rope.size == size else config.rope.size

@@ -20,7 +20,6 @@ from openrknn.llm.ranges import DEFAULT_POWER
 from openrknn.llm.weights import WeightSource
 
 Array = npt.NDArray[Any]
-_NEWTON_STEPS = 2
 
 
 class LazyConstants(dict[str, Array]):
@@ -89,10 +88,11 @@ class GraphParts:
         self._op("SquareSum", f"{name}.squares", [x], [total], SquareSum(epsilon * width, power))
         root = self._value(f"{name}.guess", (1, 1, 1, 1))
         self._op("RootEstimate", f"{name}.guess", [total], [root], Estimate())
-        for number in range(_NEWTON_STEPS):
-            half = self._binary(f"{name}.half{number}", "mul", total, root, gain=-0.5)
-            error = self._binary(f"{name}.error{number}", "mul", half, root)
-            root = self._binary(f"{name}.root{number}", "mul", error, root, offset=1.5)
+        # Halley's step: with y = total * root**2, root * (1.875 - 1.25 y + 0.375 y**2) is as close as two of Newton's.
+        half = self._binary(f"{name}.half", "mul", total, root)
+        ratio = self._binary(f"{name}.ratio", "mul", half, root)
+        error = self._binary(f"{name}.error", "mul", ratio, ratio, gain=0.375, offset=-1.25 / 0.375)
+        root = self._binary(f"{name}.root", "mul", error, root, offset=1.875)
         gamma = np.ones(width, np.float32) if factor is None else factor
         every = self._dense(f"{name}.every", root, width, lambda: gamma[:, None])
         return self._binary(f"{name}.normal", "mul", every, x, gain=sqrt(width / 2**power))
