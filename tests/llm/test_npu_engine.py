@@ -167,8 +167,8 @@ def test_what_cannot_be_compiled_is_named(source: MemorySource) -> None:
         compile_language(source, capacity=512)
     with pytest.raises(OptionError, match="multiples of 32"):
         compile_language(source, capacity=64, prefill=(20,))
-    with pytest.raises(OptionError, match="fp16"):
-        compile_language(source, "rk3566", capacity=64)
+    with pytest.raises(OptionError, match="no fp16"):
+        compile_language(source, "rv1106", capacity=64)
 
 
 def test_progress_is_told(source: MemorySource) -> None:

@@ -46,6 +46,20 @@ def test_logits_are_those_of_the_reference(name: str) -> None:
     assert np.array_equal(wanted.argmax(1)[is_clear], found.argmax(1)[is_clear])
 
 
+def test_rk3566_computes_softmax_on_the_cpu() -> None:
+    """Atoms of four numbers, kernels from convolutions, operands whose surfaces are alike."""
+    source = MemorySource(**CHANGES | FAMILIES["gemma2"])
+    reference = ReferenceEngine(source)
+    wanted = reference.forward(reference.new_cache(), TOKENS)
+    made = compile_language(source, "rk3566", capacity=64, prefill=(32,))
+    assert {tokens: cost.cpu_operators for tokens, cost in made.costs.items()} == {1: 2, 32: 1}
+    with NpuEngine(made.data, "software") as engine:
+        cache = engine.new_cache()
+        engine.forward(cache, TOKENS[:-3])
+        found = [engine.forward(cache, [token]) for token in TOKENS[-3:]]
+    assert decibels(wanted[0], found[-1][0]) > CLOSE
+
+
 def test_a_stream_beyond_fp16_is_made_smaller() -> None:
     """Numbers of 200,000 in the stream, which no number of fp16 holds."""
     source = MemorySource(**CHANGES | {"layers": 1, "embedding_scale": 3000.0})

@@ -185,4 +185,4 @@ def _layout(chip: Target, size: int, capacity: int) -> CacheLayout:
     values = chip.weights((size, capacity, 1, 1), chip.fp16.element_bytes)
     if {len(one) for one in (keys.outputs, keys.inputs, values.outputs, values.inputs)} != {1}:
         raise OptionError(f"{capacity} rows of {size} numbers are no whole groups of weights on {chip.name}")
-    return CacheLayout(keys.outputs[0].size, keys.inputs[0].size, values.inputs[0].size)
+    return CacheLayout(keys.outputs[0].size, keys.inputs[0].size, values.inputs[0].size, chip.fp16.atom)

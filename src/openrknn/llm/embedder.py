@@ -21,7 +21,7 @@ from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.npu import check_ports
 from openrknn.llm.ports import Ports, makes_embeddings
 from openrknn.llm.reference import pool, visible
-from openrknn.llm.step_inputs import ATOM, HIDDEN, Rotations
+from openrknn.llm.step_inputs import HIDDEN, Rotations
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.session import Session
@@ -54,7 +54,7 @@ class NpuEmbedder:
             raise
         self._rows, self._positions = file.embedding, file.positions
         for tokens, bound in self.graphs.items():  # positions of a text are always the same
-            Rotations(Ports(file.config, 0, tokens), bound.inputs, None).write(0)
+            Rotations(Ports(file.config, 0, tokens), bound.inputs, file.layout).write(0)
         self._seen: dict[int, int] = {}
 
     @property
@@ -83,16 +83,16 @@ class NpuEmbedder:
                 "or shorten the text"
             )
         size = min(one for one in self.graphs if one >= len(given))
-        bound, count = self.graphs[size], len(given)
+        bound, count, atom = self.graphs[size], len(given), self.file.layout.atom
         rows = self._rows[given].astype(np.float32)
         if self._positions is not None:
             rows += self._positions[:count]
-        filled = bound.inputs["x"].reshape(-1, size, ATOM)
-        filled[:, :count] = rows.reshape(count, -1, ATOM).transpose(1, 0, 2)
+        filled = bound.inputs["x"].reshape(-1, size, atom)
+        filled[:, :count] = rows.reshape(count, -1, atom).transpose(1, 0, 2)
         filled[:, count:] = 0
         self._show(size, count)
         bound.run()
-        made = bound.outputs["hidden"].reshape(-1, size, ATOM)[:, :count]
+        made = bound.outputs["hidden"].reshape(-1, size, atom)[:, :count]
         return made.transpose(1, 0, 2).reshape(count, -1)[:, : self._config.width].astype(np.float32)
 
     def embed(self, tokens: Sequence[int], *, normalise: bool = True) -> Floats:
@@ -109,7 +109,9 @@ class NpuEmbedder:
             mask = bound.inputs[name][0, :, 0]
             seen = visible(config, layer, np.arange(size), size) & (np.arange(size) < count)
             pixels = np.arange(mask.shape[1]) % size
-            mask[...] = np.where(seen[pixels].T, 0, HIDDEN).reshape(-1, ATOM, len(pixels)).transpose(0, 2, 1)
+            mask[...] = (
+                np.where(seen[pixels].T, 0, HIDDEN).reshape(-1, self.file.layout.atom, len(pixels)).transpose(0, 2, 1)
+            )
 
     # -- as an engine ----------------------------------------------------------------------------------------------
 

@@ -49,6 +49,8 @@ class CacheLayout:
     kernels: int
     key_channels: int
     value_channels: int
+    atom: int = 8
+    """Numbers of fp16 that lie together in maps."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,11 @@ def _check(file: LanguageFile, name: str) -> None:
     ):
         raise FormatError(f"{name} starts with token {file.prefix}, and {PREFIX} is not that of {numbers} numbers")
     size, layout = file.config.head_size, file.layout
-    whole = (file.capacity, layout.kernels), (size, layout.key_channels), (size, layout.kernels)
-    if any(part <= 0 or many % part for many, part in (*whole, (file.capacity, layout.value_channels))):
+    whole = (file.capacity, layout.kernels), (size, layout.key_channels), (size, layout.kernels), (size, layout.atom)
+    if any(
+        part <= 0 or many % part
+        for many, part in (*whole, (file.capacity, layout.value_channels), (config.width, layout.atom))
+    ):
         raise FormatError(f"{name}: {layout} does not fit heads of {size} and {file.capacity} rows")
 
 

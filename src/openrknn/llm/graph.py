@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.compiler.forms import Activation, CachedAttention, Gate, Softmax
-from openrknn.compiler.ir import Graph
+from openrknn.compiler.ir import Graph, Op
 from openrknn.llm.graph_parts import GraphParts
 from openrknn.llm.ports import MOST_COLUMNS, Ports, check
 
 Array = npt.NDArray[Any]
-_ATOM = 8
-"""Numbers of fp16 that lie together."""
 
 
 @dataclass
@@ -84,7 +82,10 @@ class StepGraph(GraphParts):
     def _attention(self, layer: int, h: str, *, addend: str) -> str:
         name, config = f"layers.{layer}", self.config
         heads, groups, size, capacity = config.heads, config.kv_heads, config.head_size, self.capacity
-        order, scale = head_order(heads + groups, size), np.ones((heads + groups) * size, np.float32)
+        order, scale = (
+            head_order(heads + groups, size, self.target.fp16.atom),
+            np.ones((heads + groups) * size, np.float32),
+        )
         cap = config.attention_softcap or 0.0
         factor = config.score_scale() / (cap or 1.0)
         scale[: heads * size] = 1.0 if config.query_key_norm else factor
@@ -122,11 +123,11 @@ class StepGraph(GraphParts):
         if cap:
             scores = self._capped(name, scores, mask, form)
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
-        self._op("Softmax", f"{name}.softmax", [scores], [shares], Softmax(1, self._shared_function, groups))
+        self._softmax(f"{name}.softmax", scores, shares)
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))
         behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * layer + 1) * each)
         self._op("CachedValues", f"{name}.values", [shares, *(["cache"] if capacity else []), values], [made], behind)
-        return self._last(f"{name}.o", made, addend, columns=head_order(heads, size))
+        return self._last(f"{name}.o", made, addend, columns=head_order(heads, size, self.target.fp16.atom))
 
     def _capped(self, name: str, scores: str, mask: str, form: CachedAttention) -> str:
         capped = self._value(f"{name}.capped", self.graph.shape(scores))
@@ -135,10 +136,18 @@ class StepGraph(GraphParts):
         self._op("MaskScores", f"{name}.masked", [capped, mask], [masked], form)
         return masked
 
+    def _softmax(self, name: str, scores: str, shares: str) -> None:
+        if self.target.has_softmax:
+            self._op("Softmax", name, [scores], [shares], Softmax(1, self._shared_function, self.config.kv_heads))
+        else:
+            attributes = {"operator": "Softmax", "axis": 1, "reason": "this chip has no Softmax"}
+            self.graph.ops.append(Op("Cpu", name, [scores], [shares], attributes))
+
     @property
     def _shared_function(self) -> str:
         """One table for all, so that a token is one job everywhere; many tokens need fewer passes with two of them."""
-        return self.config.activation if self.tokens == 1 and self.config.gated else ""
+        is_shared = self.tokens == 1 and self.config.gated and self.target.has_softmax
+        return self.config.activation if is_shared else ""
 
     def _feed_forward(self, name: str, h: str, *, addend: str) -> str:
         config = self.config
@@ -213,6 +222,6 @@ class StepGraph(GraphParts):
         graph.values = {name: value for name, value in graph.values.items() if name in made or name in graph.inputs}
 
 
-def head_order(heads: int, size: int) -> npt.NDArray[np.int64]:
+def head_order(heads: int, size: int, atom: int) -> npt.NDArray[np.int64]:
     """Which number (head * size + at) each channel is: groups of a head's numbers lie `heads` groups apart."""
-    return np.arange(heads * size).reshape(heads, size // _ATOM, _ATOM).transpose(1, 0, 2).reshape(-1)
+    return np.arange(heads * size).reshape(heads, size // atom, atom).transpose(1, 0, 2).reshape(-1)

@@ -27,7 +27,7 @@ from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.ports import Ports, makes_embeddings
-from openrknn.llm.step_inputs import ATOM, Masks, Rotations
+from openrknn.llm.step_inputs import Masks, Rotations
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.errors import ClosedError
@@ -123,7 +123,7 @@ class NpuEngine:
         )  # fmt: skip
         memory[...] = 0
         ports = {tokens: Ports(config, capacity, tokens) for tokens in self.graphs}
-        self._masks = {tokens: Masks(ports[tokens], bound.inputs) for tokens, bound in self.graphs.items()}
+        self._masks = {tokens: Masks(ports[tokens], bound.inputs, layout) for tokens, bound in self.graphs.items()}
         self._rotations = {
             tokens: Rotations(ports[tokens], bound.inputs, layout) for tokens, bound in self.graphs.items()
         }
@@ -203,8 +203,8 @@ class NpuEngine:
         if size == 1:
             x.reshape(-1)[:] = rows[0]
         else:
-            filled = x.reshape(-1, size, ATOM)
-            filled[:, :count] = rows.reshape(count, -1, ATOM).transpose(1, 0, 2)
+            filled = x.reshape(-1, size, self.file.layout.atom)
+            filled[:, :count] = rows.reshape(count, *filled.shape[::2]).transpose(1, 0, 2)
             filled[:, count:] = 0
         self._rotations[size].write(position)
         self._masks[size].show(position)
@@ -237,13 +237,13 @@ class NpuEngine:
     def _store(self, bound: Binding, size: int, position: int, count: int) -> None:
         """New rows of all layers to their places."""
         config = self._config
-        heads, layers = config.kv_heads, config.layers
-        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, ATOM)[:, :, :, :count]
+        heads, layers, atom = config.kv_heads, config.layers, self.file.layout.atom
+        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, :count]
         if size == 1:
             keys = fresh[:, 0].reshape(layers, heads, 1, -1)
         else:  # numbers of a head lie `heads` atoms apart
-            keys = fresh[:, 0].reshape(layers, -1, heads, count, ATOM).transpose(0, 2, 3, 1, 4)
-        values = fresh[:, 1].reshape(layers, heads, -1, count, ATOM).transpose(0, 1, 3, 2, 4)
+            keys = fresh[:, 0].reshape(layers, -1, heads, count, atom).transpose(0, 2, 3, 1, 4)
+        values = fresh[:, 1].reshape(layers, heads, -1, count, atom).transpose(0, 1, 3, 2, 4)
         self._write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
 
     def _write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:

@@ -100,8 +100,8 @@ def check(config: LanguageConfig, target: Target, capacity: int) -> None:
     wrong = _refusal(config)
     if wrong is not None:
         raise OptionError(f"{config.architecture}: {wrong} cannot be compiled yet; use the float engine")
-    if not target.has_fp16 or not target.has_softmax or not target.turns_lanes:
-        raise OptionError(f"{target.name}: no attention in fp16; there is rk3588, rk3576, rk3562 and rv1126b")
+    if not target.has_fp16:
+        raise OptionError(f"{target.name}: it has no fp16; there is rk3588, rk3576, rk3566, rk3562 and rv1126b")
     if config.width % 16 or config.hidden % 16:
         raise OptionError(
             f"a width of {config.width} and {config.hidden} between the products: they have to be multiples of 16"

@@ -12,16 +12,14 @@ from openrknn.llm.file import CacheLayout
 from openrknn.llm.ports import Ports
 
 Memory = npt.NDArray[Any]
-ATOM = 8
-"""Numbers of fp16 that lie together."""
 HIDDEN = -30000.0
 
 
 class Rotations:
     """Of the positions of a graph's tokens, in the inputs that have them."""
 
-    def __init__(self, ports: Ports, inputs: Mapping[str, Memory], layout: CacheLayout | None) -> None:
-        config, self._tokens = ports.config, ports.tokens
+    def __init__(self, ports: Ports, inputs: Mapping[str, Memory], layout: CacheLayout) -> None:
+        config, self._tokens, self._atom = ports.config, ports.tokens, layout.atom
         size, rope = config.head_size, config.rope
         self._scale = rope.scale if rope is not None else 1.0
         self._size = size
@@ -32,7 +30,7 @@ class Rotations:
             if name is not None
         ]
         self._places = None
-        if rope is None or layout is None or ports.tokens > 1:
+        if rope is None or ports.tokens > 1:
             return
         self._places = turn_places(size, rope.size, layout.kernels, layout.key_channels)
         rest = np.arange(rope.size, size)
@@ -51,15 +49,15 @@ class Rotations:
                 continue
             rest = np.ones((self._tokens, self._size - 2 * cosines.shape[1]))
             angled = np.concatenate([cosines, cosines, rest, sines, sines, 0 * rest], axis=1)
-            angled = angled.reshape(self._tokens, -1, ATOM)
-            memory.reshape(angled.shape[1], -1, self._tokens, ATOM)[...] = angled.transpose(1, 0, 2)[:, None]
+            angled = angled.reshape(self._tokens, -1, self._atom)
+            memory.reshape(angled.shape[1], -1, self._tokens, self._atom)[...] = angled.transpose(1, 0, 2)[:, None]
 
 
 class Masks:
     """Which rows of the cache a graph's tokens see."""
 
-    def __init__(self, ports: Ports, inputs: Mapping[str, Memory]) -> None:
-        self._ports = ports
+    def __init__(self, ports: Ports, inputs: Mapping[str, Memory], layout: CacheLayout) -> None:
+        self._ports, self._atom = ports, layout.atom
         self._whole = inputs["mask"][0, :, 0] if "mask" in inputs else None
         self._near = inputs["near_mask"][0, :, 0] if "near_mask" in inputs else None
         self._shown = 0
@@ -72,14 +70,14 @@ class Masks:
         if self._whole is not None:
             before, self._shown = self._shown, length
             rows = np.arange(min(before, length), max(before, length))
-            self._whole[rows // ATOM, :, rows % ATOM] = HIDDEN if length < before else 0
+            self._whole[rows // self._atom, :, rows % self._atom] = HIDDEN if length < before else 0
         if self._near is not None:
             tokens, pixels = self._ports.tokens, self._near.shape[1]
             window = self._ports.config.window or 0
             position = length + np.arange(pixels) % tokens  # of the token of each pixel
             rows = np.arange(self._ports.capacity)[:, None]
             seen = (rows < length) & (position - rows < window)
-            self._near[...] = np.where(seen, 0, HIDDEN).reshape(-1, ATOM, pixels).transpose(0, 2, 1)
+            self._near[...] = np.where(seen, 0, HIDDEN).reshape(-1, self._atom, pixels).transpose(0, 2, 1)
 
 
 def turn_places(size: int, turned: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:

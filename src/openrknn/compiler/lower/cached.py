@@ -31,6 +31,7 @@ from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
 from openrknn.compiler.lower.product import channel_kernels, pixel_kernels
+from openrknn.compiler.lower.tiles import channel_tiles, pixel_tiles
 from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
@@ -247,7 +248,12 @@ def _new_scores(
         yield pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_LOWEST))
         return
     source = keys.at(head * form.tokens)
-    yield from pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, kernels[head])
+    if low.target.turns_lanes:
+        yield from pixel_kernels(low, Cube(source.place, source.pitch), form.tokens, form.size, kernels[head])
+    else:
+        tasks: list[Task] = []
+        pixel_tiles(low, op, source, form.tokens, kernels[head], tasks)
+        yield from tasks
     hiding = mask or _causal(low, form)
     target = Line(place, scores.pitch, form.tokens, atom)
     for first, count in line_pixels(low.target, form.size, pixels):
@@ -275,6 +281,11 @@ def lower_masks(low: Lowering, op: Op) -> None:
     def add(row: int, count: int, pixel: int, width: int, mask: str) -> None:
         hidden = low.tensor(mask)
         left, right = Line(source.pixel(row, pixel), source.pitch, count, atom), Line(hidden.at(), hidden.pitch, 0, 0)
+        if low.target.alike_operands and right.pitch != source.pitch:
+            numbers, before = low.target.fp16, Cube(right.place, right.pitch)
+            copy = Place(scratch(low, f"{op.output}_mask", numbers.surfaces(count) * source.pitch * atom))
+            right = Line(copy, source.pitch, 0, 0)
+            low.add(step, Task(elementwise_task(numbers, (count, 1, width), before, Cube(copy, source.pitch))))
         made = Line(target.pixel(row, pixel), target.pitch, count, atom)
         low.add(step, _two(low, left, right, made, width, EwAlgorithm.ADD, gain=form.cap))
 
@@ -332,7 +343,8 @@ def _new_values(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -
     fake = Op("Product", op.name, op.inputs, op.outputs, form=product)
     tasks: list[Task] = []
     source = Cube(values.at(first_head * form.size), values.pitch)
-    kernels = list(channel_kernels(low, fake, source, form.tokens, tasks))
+    make = channel_kernels if low.target.turns_lanes else channel_tiles
+    kernels = list(make(low, fake, source, form.tokens, tasks))
     yield from tasks
     for number, place in enumerate(kernels):
         at = (first_head + number) * pixels

@@ -58,17 +58,30 @@ def multiply_by_tiles(low: Lowering, op: Op, step: Step) -> None:
             )
 
 
+def pixel_tiles(low: Lowering, op: Op, source: Line, kernels: int, target: Place, tasks: list[Task]) -> None:
+    """So many pixels as kernels in memory; the tasks are added."""
+    _weights(low, op, source, kernels, source.channels, tasks, target)
+
+
+def channel_tiles(low: Lowering, op: Op, tensor: Cube, stored: int, tasks: list[Task]) -> Iterator[Place]:
+    """Channels of each head as kernels, `stored` pixels deep."""
+    for line in list(_turned_window(low, op, tensor, stored, tasks)):
+        yield _weights(low, op, line, op.get(Product).kernels, stored, tasks)
+
+
 def head_place(product: Product, tensor: Tensor, form: str, number: int, room: int) -> Place:
     """Where a head of a window begins; they are numbered window by window."""
     window, head = divmod(number, product.heads)
     return tensor.at(0, number) if form == "rows" else tensor.at(head * room, window)
 
 
-def _weights(low: Lowering, op: Op, source: Line, kernels: int, stored: int, tasks: list[Task]) -> Place:
+def _weights(
+    low: Lowering, op: Op, source: Line, kernels: int, stored: int, tasks: list[Task], target: Place | None = None
+) -> Place:
     """Groups of 8 kernels, in each of them tiles of 16 channels (4 atoms), then kernel by kernel."""
     form = low.target.fp16
     atoms = stored // form.atom
-    made = Place(scratch(low, f"{op.output}_kernels", kernels * atoms * form.atom_bytes))
+    made = target or Place(scratch(low, f"{op.output}_kernels", kernels * atoms * form.atom_bytes))
     apart = made if atoms <= _ATOMS else Place(scratch(low, f"{op.output}_rows", _RUN * atoms * form.atom_bytes))
     for first in range(0, kernels, _RUN):
         count = min(_RUN, kernels - first)
