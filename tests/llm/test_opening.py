@@ -19,6 +19,7 @@ from openrknn.llm.generation.model import Details, LanguageModel
 from openrknn.llm.generation.promptcache import load_prompt, save_prompt
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
+from openrknn.llm.limits import distances
 from openrknn.llm.measuring import board_costs, measure_speed
 from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
 from openrknn.llm.reference import ReferenceEngine
@@ -121,7 +122,15 @@ def test_prompts_on_disk(compiled: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_board_is_expected_to_take(compiled: Path) -> None:
-    costs = board_costs(read_language(compiled))
+    found = board_costs(read_language(compiled))
+    costs = found.costs
+    assert (found.chip, found.cores) == ("rk3588", 1)
+    near = list(distances(found.chip, found.weight_bytes, 2.0, 1.0, 4.0))
+    assert [one.memory.name for one in near] == ["LPDDR4x-4224", "LPDDR5-5472"]
+    assert near[0].limit_ms == pytest.approx(found.weight_bytes / 33.8e6)
+    assert near[0].part == pytest.approx(near[0].limit_ms / 2)
+    assert (near[0].low, near[0].high) == pytest.approx((near[0].part / 2, near[0].part * 2))
+    assert not list(distances("rv1106", 1, None, None, None))
     assert list(costs) == [1, 32]
     assert 0 < (costs[1].time_ms or 0) < (costs[32].time_ms or 0)
     speed = measure_speed(open_model(compiled, device="software").generator.engine, prompt=4, tokens=2, repeats=1)

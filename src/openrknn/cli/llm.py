@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from openrknn.cost import Cost
     from openrknn.llm.generation.model import LanguageModel
+    from openrknn.llm.measuring import BoardCosts
 
 NAME = "llm"
 HELP = "get, list, inspect and measure language models"
@@ -133,7 +134,7 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(size)}")
-    rows = _estimates(made.costs, output)
+    rows = _estimates(made.shared_costs, output)
     output.data({"path": arguments.output, "target": arguments.target, "size_bytes": size, "estimates": rows})
     return 0
 
@@ -143,11 +144,28 @@ def _estimates(costs: Mapping[int, Cost], output: Output) -> list[dict[str, Any]
     for tokens, cost in costs.items():
         if cost.time_ms and cost.low_ms and cost.high_ms:
             times = f"{cost.time_ms:.1f} ms estimated ({cost.low_ms:.1f} to {cost.high_ms:.1f})"
-            output.line(f"{tokens:4} at a time: {times}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
+            slow = "" if cost.open_driver_ms is None else f", with an open driver's job start {cost.open_driver_ms:.1f}"
+            output.line(f"{tokens:4} at a time: {times}{slow}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
                         f"{cost.submits} submit{'s' * (cost.submits > 1)}, "
                         f"{size_text(cost.moved_bytes)} moved")  # fmt: skip
     return [{"tokens": tokens, "time_ms": cost.time_ms, "low_ms": cost.low_ms, "high_ms": cost.high_ms,
-             "submits": cost.submits, "moved_bytes": cost.moved_bytes} for tokens, cost in costs.items()]  # fmt: skip
+             "open_driver_ms": cost.open_driver_ms, "submits": cost.submits, "moved_bytes": cost.moved_bytes}
+            for tokens, cost in costs.items()]  # fmt: skip
+
+
+def _distances(found: BoardCosts, output: Output) -> list[dict[str, Any]]:
+    """How near a token comes to the rate of the memory, by the kind of memory."""
+    from openrknn.llm.limits import distances
+
+    cost, rows = found.costs[1], []
+    for one in distances(found.chip, found.weight_bytes, cost.time_ms, cost.low_ms, cost.high_ms):
+        rate = f"{one.memory.bytes_per_second / 1e9:.1f} GB/s"
+        output.line(f"  limit of {one.memory.name} ({rate}): {one.limit_ms:.1f} ms a token, of which "
+                    f"{one.part:.0%} is reached ({one.low:.0%} to {one.high:.0%})")  # fmt: skip
+        rows.append({"memory": one.memory.name, "bytes_per_second": one.memory.bytes_per_second,
+                     "limit_ms": one.limit_ms, "reached": one.part, "reached_low": one.low,
+                     "reached_high": one.high})  # fmt: skip
+    return rows
 
 
 def _list(output: Output) -> int:
@@ -218,13 +236,15 @@ def _bench(opened: LanguageModel, arguments: argparse.Namespace, output: Output)
         f"({1000 * found.generation_seconds / found.generated_tokens:.1f} ms a token)"
     )
     rows: list[dict[str, Any]] = []
+    limits: list[dict[str, Any]] = []
     file = getattr(opened.generator.engine, "file", None)
     if isinstance(file, LanguageFile):
-        output.line(f"on a board with {file.target}, one core:")
-        rows = _estimates(board_costs(file), output)
+        there = board_costs(file)
+        output.line(f"on a board with {file.target}, {there.cores} core{'s' * (there.cores > 1)}:")
+        rows, limits = _estimates(there.costs, output), _distances(there, output)
     output.value(f"{found.generation_rate:.3f}") if not output.is_human else None
     output.data({
-        "estimates": rows,
+        "estimates": rows, "limits": limits,
         "model": opened.details.name, "notice": opened.details.notice, "prompt_tokens": found.prompt_tokens,
         "prompt_tokens_per_second": found.prompt_rate, "generated_tokens": found.generated_tokens,
         "tokens_per_second": found.generation_rate,

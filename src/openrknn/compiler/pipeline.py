@@ -290,7 +290,7 @@ class _Back:
         from openrknn import __version__
 
         chip = self.options.chip
-        core_counts = CORE_COUNTS if cores != 1 and chip.cores == _MOST_CORES else ()
+        core_counts: tuple[int, ...] = CORE_COUNTS if cores != 1 and chip.cores == _MOST_CORES else ()
         is_joined = self.joined and cores != 1 and chip.cores == JOINED_CORES
         if is_joined:
             core_counts = (JOINED_CORES,)

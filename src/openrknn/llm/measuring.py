@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,11 @@ from openrknn.container.load import load
 from openrknn.llm.engine import Engine
 from openrknn.llm.file import LanguageFile
 from openrknn.llm.generation.errors import ContextFullError, PromptError
+from openrknn.llm.limits import weight_bytes
 from openrknn.llm.weights import Floats
 from openrknn.runtime.cost import Cost, cost_of
 
-__all__ = ["Perplexity", "Speed", "board_costs", "measure_perplexity", "measure_speed"]
+__all__ = ["BoardCosts", "Perplexity", "Speed", "board_costs", "measure_perplexity", "measure_speed"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -52,12 +53,28 @@ class Perplexity:
     """One standard error."""
 
 
-def board_costs(file: LanguageFile) -> dict[int, Cost]:
-    """What the graphs of a compiled file cost on a board, by tokens; decoded from the tasks in the file."""
+@dataclass(frozen=True, slots=True)
+class BoardCosts:
+    """What a compiled file costs on a board."""
+
+    chip: str
+    cores: int
+    """That work together."""
+    costs: Mapping[int, Cost]
+    """By tokens of a graph."""
+    weight_bytes: int
+    """That a token reads."""
+
+
+def board_costs(file: LanguageFile, cores: int | None = None) -> BoardCosts:
+    """Decoded from the tasks in the file. `cores`: None for as many as it has lists for."""
     model = load(file.step)
-    return {
-        entry.tokens: cost_of(model, graph=graph) for entry, graph in zip(file.graphs, model.graphs, strict=True)
-    }  # fmt: skip
+    lists = [{entry.core_count for entry in graph.chip_lists(model.chip)} for graph in model.graphs]
+    chosen = max(set[int].intersection(*lists)) if cores is None else cores
+    costs = {
+        entry.tokens: cost_of(model, chosen, graph) for entry, graph in zip(file.graphs, model.graphs, strict=True)
+    }
+    return BoardCosts(model.chip.name, chosen, costs, weight_bytes(model))
 
 
 def measure_speed(
