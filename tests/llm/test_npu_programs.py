@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,8 @@ from openrknn.llm.compile import compile_language
 from openrknn.llm.file import read_language
 from openrknn.llm.npu import NpuEngine
 from openrknn.npu.machine import Machine
+from openrknn.runtime.program import weights
+from openrknn.runtime.program.program import Program
 from tests.llm.quantise.sources import MemorySource
 from tests.llm.test_npu_engine import CHANGES, TOKENS
 
@@ -96,3 +98,24 @@ def test_large_parts_of_a_file_are_mapped_and_checked(path: Path, tmp_path: Path
     (tmp_path / "damaged.rknnz").write_bytes(damaged)
     with pytest.raises(FormatError, match=r"embedding.bin of .* is damaged: its checksum is another one"):
         read_language(tmp_path / "damaged.rknnz")
+
+
+def test_constants_of_programs_from_the_cache_are_not_copied(
+    path: Path, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packed weights are in the file of the program; what tasks read as it is comes to its place."""
+    monkeypatch.setattr(weights, "_MANY_BYTES", 0)
+    monkeypatch.setattr(weights, "_LARGE", 1024)
+    wanted = answer(path, TOKENS)
+    with NpuEngine(path, "software") as engine:
+        store = cast("Program", engine.graphs[1].program)._store
+        assert store.ranges
+        assert engine.forward(engine.new_cache(), TOKENS).tobytes() == wanted
+        assert store.buffer is not None
+        before = sum(bool(store.buffer.array[start:end].any()) for start, end in store.ranges)
+        assert store.is_intact()
+        after = sum(bool(store.buffer.array[start:end].any()) for start, end in store.ranges)
+        assert before < after, "everything was copied before somebody asked"
+    assert len(kept) == 2
+    monkeypatch.setenv("OPENRKNN_CACHE", "off")
+    assert answer(path, TOKENS) == wanted

@@ -14,7 +14,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from io import BytesIO
 from pathlib import Path
@@ -302,14 +302,16 @@ def _view(whole: mmap.mmap, info: zipfile.ZipInfo, name: str) -> memoryview:
     view = memoryview(whole)[start : start + info.file_size]
     if zlib.crc32(view) != info.CRC:
         raise FormatError(f"{info.filename} of {name} is damaged: its checksum is another one; copy the file again")
-    forget_pages(whole)
+    forget_pages([view])
     return view
 
 
-def forget_pages(whole: mmap.mmap) -> None:
-    """Pages of a mapped file that nobody may need again soon; they come back from the file."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        whole.madvise(mmap.MADV_DONTNEED)
+def forget_pages(views: Iterable[object]) -> None:
+    """Pages of the mapped files behind views that nobody may need again soon; they come back from the file."""
+    files = {id(view.obj): view.obj for view in views if isinstance(view, memoryview)}
+    for whole in files.values():
+        if isinstance(whole, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            whole.madvise(mmap.MADV_DONTNEED)
 
 
 def _check(bundle: Bundle, name: str) -> None:

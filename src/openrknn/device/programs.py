@@ -33,7 +33,7 @@ from openrknn.errors import ExecutionError
 from openrknn.folders import cache_base
 from openrknn.isa import TAIL_WORDS
 from openrknn.isa.words import WORD_BYTES
-from openrknn.npu.budget import Budget, demand
+from openrknn.npu.budget import demand
 from openrknn.npu.memory import Buffer, Memory
 from openrknn.npu.native.frozen import FrozenError, Thawed, thaw
 from openrknn.npu.native.packs import Packs
@@ -106,7 +106,7 @@ class Programs:
         buffers = [_mapped(buffer) for buffer in dict.fromkeys((*(job.buffers or ()), *job.constants))]
         key = self._key(job, constants, buffers)
         entry = CACHE.read(key) if key else None
-        found = self._found(key, entry, job.budget, buffers) if entry is not None else None
+        found = self._found(key, entry, job, buffers) if entry is not None else None
         return found or self._made(job, constants, buffers, key)
 
     def _machine(self) -> Machine:
@@ -127,6 +127,8 @@ class Programs:
         from openrknn.npu.state import CoreState
         from openrknn.npu.task import TaskRef
 
+        if job.late is not None:
+            job.late.complete()
         machine = self._machine()
         if self._left:
             for core, text in enumerate(self._left.decode().splitlines()):
@@ -148,20 +150,22 @@ class Programs:
                 frozen = prepared.frozen(buffers, self._packs)
                 if frozen is None:
                     return
-                said = {**meta, "others": frozen.others, "packs": frozen.packs}
+                first = buffers.index(_mapped(job.constants[0])) if job.constants else -1
+                reads = frozen.reads(first, job.late.ranges if job.late is not None else ())
+                said = {**meta, "others": frozen.others, "packs": frozen.packs, "reads_constants": reads}
                 if CACHE.write(key, said, {**frozen.sections(), "left": left}):
                     self._packs.written(key, frozen.packs)
 
             ready.after_first = keep
         return ready
 
-    def _found(self, key: str, entry: Entry, budget: Budget, buffers: list[Buffer]) -> Ready | None:
+    def _found(self, key: str, entry: Entry, job: Job, buffers: list[Buffer]) -> Ready | None:
         library, kernels = native.load(), native.choose()
         try:
             operations, memory = int(entry.meta["operations"]), int(entry.meta["memory"])
             noted = [(int(task), str(text), str(run)) for task, text, run in entry.meta["findings"]]
             left = bytes(entry.sections["left"])
-            if not (_allows(budget.work, operations) and _allows(budget.memory, memory)):
+            if not (_allows(job.budget.work, operations) and _allows(job.budget.memory, memory)):
                 return None
             if library is None or kernels is None:
                 return None
@@ -169,6 +173,8 @@ class Programs:
             program = thaw(entry.sections, buffers, library, kernels, others)
             self._packs.found(key, program.data, entry.meta["packs"])
             self._files[key] = program.data
+            if job.late is not None:
+                job.late.complete({int(start) for start in entry.meta["reads_constants"]})
         except (FrozenError, KeyError, TypeError, ValueError):
             return None
         self._noted += noted

@@ -13,7 +13,7 @@ runs, and the other way round afterwards: a device whose caches are not coherent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import TracebackType
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -47,6 +47,17 @@ class DeviceBuffer(Protocol):
         """The memory itself, not a copy; zeros at first."""
 
 
+class LateConstants(Protocol):
+    """Constants that are copied when somebody reads them: those of a program from the cache are in its file."""
+
+    @property
+    def ranges(self) -> Sequence[tuple[int, int]]:
+        """Where they lie in the first buffer of constants, in order: start and end."""
+
+    def complete(self, starts: Collection[int] | None = None) -> None:
+        """Copy them, or those of the ranges that start so, if that has not been done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """Tasks that run in order, without the CPU in between."""
@@ -67,6 +78,8 @@ class Job:
     constants_digest: bytes = b""
     """Of what `constants` hold: whoever prepares the same tasks over the same constants again may be given what was
     made of them before. Empty: nothing is kept of this job."""
+    late: LateConstants | None = None
+    """Of constants that are not in memory yet; None: all of them are."""
 
 
 @runtime_checkable

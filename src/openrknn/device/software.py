@@ -44,6 +44,8 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
     """An NPU in this process. Several sessions may share one; jobs on different buffers may run at the same time."""
 
     SURVIVES_FORK = True
+    takes_late_constants = True
+    """Programs from the cache have their weights packed: `Job.late`."""
 
     def __init__(self, chip: Chip, *, strict: bool = False) -> None:
         super().__init__(chip)

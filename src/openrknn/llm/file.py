@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.container.bundle import format_in, read_zip, write_zip
+from openrknn.container.bundle import forget_pages, format_in, read_zip, write_zip
 from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
@@ -72,6 +72,10 @@ class LanguageFile:
     @property
     def step(self) -> bytes | memoryview:
         return self.files[STEP]
+
+    def forget_pages(self) -> None:
+        """Give memory back that mapped files took while they were looked at; it comes back from the file."""
+        forget_pages(self.files.values())
 
     @property
     def embedding(self) -> npt.NDArray[np.float16]:

@@ -104,7 +104,8 @@ class NpuEngine:
                 self._device.close()
             raise
         self._active: NpuCache | None = None
-        self._has_begun = False
+        self._begun: set[int] = set()
+        """Graphs that ran."""
         try:
             self.graphs = self._open()
         except BaseException:
@@ -208,20 +209,26 @@ class NpuEngine:
             filled[:, count:] = 0
         self._rotations[size].write(position)
         self._masks[size].show(position)
-        self._begin(size)
-        bound.run()
+        self._run(bound, size)
         self._store(bound, size, position, count)
         cache._tokens += tokens
         return self._logits(bound) if "logits" in bound.outputs else None
 
-    def _begin(self, size: int) -> None:
-        """On the software NPU the graph of one token runs first: what is kept of the others depends on what ran before.
+    def _run(self, bound: Binding, size: int) -> None:
+        """Once more, or for the first time.
 
-        Their weights are then in its file, whatever the first prompt was.
+        On the software NPU the graph of one token runs first: what is kept of the others depends on what ran before,
+        and their weights are then in its file, whatever the first prompt was. Weights in the file of the model are not
+        needed after that.
         """
-        if not self._has_begun and size > 1 and self._session.device.name.startswith("software"):
-            self.graphs[1].run()
-        self._has_begun = True
+        if size in self._begun:
+            bound.run()
+            return
+        if size > 1 and 1 not in self._begun and self._session.device.name.startswith("software"):
+            self._run(self.graphs[1], 1)
+        bound.run()
+        self._begun.add(size)
+        self.file.forget_pages()
 
     def _logits(self, bound: Binding) -> Floats:
         return self._scaled(bound.outputs["logits"].reshape(-1)[: self._config.vocabulary].astype(np.float32))

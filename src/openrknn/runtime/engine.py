@@ -199,6 +199,7 @@ class LocalEngine:
 
     def weights(self) -> Bytes:
         """The constants as they are on the device."""
+        self._store.complete()
         self._store.is_exposed = True
         buffer = self._store.buffer
         return buffer.array[: self._store.size_bytes] if buffer is not None else np.zeros(0, np.uint8)

@@ -65,6 +65,16 @@ class Frozen:
         """What `thaw` takes."""
         return {name: getattr(self, name) for name in ("structures", "steps", "pointers", "regions", "data")}
 
+    def reads(self, buffer: int, ranges: Sequence[tuple[int, int]]) -> list[int]:
+        """Starts of those ranges of the buffer with this number that pointers lead into; starts and ends, in order."""
+        if not ranges:
+            return []
+        numbers = np.flatnonzero((self.regions["kind"] == _BUFFER) & (self.regions["number"] == buffer))
+        offsets = self.pointers["offset"][np.isin(self.pointers["region"], numbers)]
+        starts, ends = np.array([start for start, _ in ranges]), np.array([end for _, end in ranges])
+        at = np.searchsorted(starts, offsets, side="right") - 1
+        return sorted(set(starts[at[(at >= 0) & (offsets < ends[at])]].tolist()))
+
 
 class Thawed:
     """Structures with pointers, in the calls in which they run."""
@@ -160,7 +170,7 @@ def _settle(step: structures.Convolution, regions: _Regions) -> None:
     if step.fresh_weights:
         if step.packed and (region := regions.find(step.packed)) is not None:
             regions.rooms.add(region[0])
-    elif (region := regions.find(step.weights or 0)) is not None and region[3] is not None:
+    else:
         step.weights = None
 
 

@@ -168,7 +168,8 @@ class Program:
         constants = (self._store.buffer,) if self._store.buffer is not None else ()
         internal = (self._internal,) if self._internal is not None else ()
         return Job(self._tasks, segment.lists, constants=constants, buffers=(*self.buffers, *internal),
-                   budget=self._budget, constants_digest=b"" if singly else self._store.digest())  # fmt: skip
+                   budget=self._budget, constants_digest=b"" if singly else self._store.digest(),
+                   late=self._store)  # fmt: skip
 
     def _add_work(self, operations: int) -> None:
         """All parts of a run together stay within its budget."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from openrknn.container.bundle import forget_pages
 from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
@@ -17,6 +19,8 @@ from openrknn.forks import renew_in_child
 from openrknn.npu.budget import UNLIMITED, Budget
 
 _ALIGNMENT = 64
+_MANY_BYTES, _LARGE = 64 << 20, 64 << 10
+"""Of so many constants, those of so many bytes are copied when somebody reads them, where the device knows how."""
 _ELSEWHERE = {Kind.COMMANDS, Kind.TASKS, Kind.REGISTER_LIST}
 """Each session has its own: they hold addresses of its inputs and outputs. Register lists are read into commands."""
 
@@ -37,10 +41,24 @@ class WeightStore:
         """Somebody else has the memory of the constants, and could write it."""
         self._lock = threading.Lock()
         renew_in_child(self, "_lock", threading.Lock)
+        self.ranges: Sequence[tuple[int, int]] = ()
+        """Of constants that are copied when somebody reads them; see `LateConstants`."""
+        self._is_complete = True
         budget.check_memory(self.size_bytes, "constants")
         if self.size_bytes:
             self.buffer = device.allocate(self.size_bytes, "weights")
-            self._fill(self.buffer)
+            self._is_complete = self.size_bytes < _MANY_BYTES or not getattr(device, "takes_late_constants", False)
+            self._fill(self.buffer, most=sys.maxsize if self._is_complete else _LARGE)
+            if not self._is_complete:
+                self.ranges = [(start, start + len(data)) for start, data in self._constants() if len(data) >= _LARGE]
+
+    def complete(self, starts: Collection[int] | None = None) -> None:
+        """Copy what was left for later, or those constants of it that start there."""
+        with self._lock:
+            if self._is_complete or self.buffer is None:
+                return
+            self._fill(self.buffer, least=_LARGE, starts=starts)
+            self._is_complete = starts is None
 
     @property
     def address(self) -> int:
@@ -73,7 +91,7 @@ class WeightStore:
         if not self.can_move(memory) or self.buffer is None:
             raise ValueError(f"{memory.nbytes} bytes of memory cannot hold the {self.size_bytes} of the constants here")
         adopt: Callable[[Bytes, str], DeviceBuffer] = getattr(self.device, "adopt")  # noqa: B009 - not every device
-        self.is_exposed = True
+        self.is_exposed = self._is_complete = True
         before, self.buffer = self.buffer, adopt(memory, "weights")
         self.device.free(before)
         self._fill(self.buffer)
@@ -82,13 +100,25 @@ class WeightStore:
         """SHA-256 of the constants in their places."""
         if self._digest and not self.is_exposed:
             return self._digest
-        held = self.buffer.array if self.buffer is not None else np.zeros(0, np.uint8)
-        self._digest = hashlib.sha256(held[: self.size_bytes].data).digest()
+        digest = hashlib.sha256()
+        if self.is_exposed and self.buffer is not None:
+            digest.update(self.buffer.array[: self.size_bytes].data)
+        else:
+            for start, data in self._constants():
+                digest.update(start.to_bytes(8, "little"))
+                digest.update(data)
+            forget_pages(data for _, data in self._constants())
+        self._digest = digest.digest()
         return self._digest
 
     def is_intact(self) -> bool:
         """Whether the constants are what the model says: tasks can write them as well as any other memory."""
-        return self.buffer is None or all(np.array_equal(held, data) for held, data in self._parts(self.buffer))
+        self.complete()
+        buffer = self.buffer
+        return buffer is None or all(
+            np.array_equal(buffer.array[start : start + len(data)], np.frombuffer(data, np.uint8))
+            for start, data in self._constants()
+        )
 
     def release(self) -> None:
         """One user less."""
@@ -101,18 +131,21 @@ class WeightStore:
         if self._owns_device:
             self.device.close()
 
-    def _fill(self, buffer: DeviceBuffer) -> None:
-        for held, data in self._parts(buffer):
-            held[...] = data
+    def _fill(
+        self, buffer: DeviceBuffer, *, least: int = 0, most: int = sys.maxsize, starts: Collection[int] | None = None
+    ) -> None:
+        """Constants of so many bytes, or those of them at these places, to their places."""
+        for start, data in self._constants():
+            if least <= len(data) < most and (starts is None or start in starts):
+                buffer.array[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
-    def _parts(self, buffer: DeviceBuffer) -> Iterator[tuple[Bytes, Bytes]]:
-        """Each constant where it is kept, and as it is in the model."""
+    def _constants(self) -> Iterator[tuple[int, memoryview]]:
+        """Where each constant is kept, in order, and what it is in the model."""
         for graph in self.model.graphs:
             offsets = self.offsets[graph.index]
             for tensor in graph.tensors:
                 if tensor.data and tensor.kind not in _ELSEWHERE:
-                    start = offsets[tensor.name]
-                    yield buffer.array[start : start + len(tensor.data)], np.frombuffer(tensor.data, np.uint8)
+                    yield offsets[tensor.name], tensor.data
 
 
 def _check(model: Model) -> None:
