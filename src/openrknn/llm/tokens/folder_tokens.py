@@ -11,6 +11,7 @@ from openrknn.errors import TooComplexError
 from openrknn.llm.errors import TokenizerError
 from openrknn.llm.files.jsonfile import parse_object
 from openrknn.llm.tokens.encoders import library_encode, tokenizers_library
+from openrknn.llm.tokens.patterns import check_patterns
 from openrknn.llm.tokens.pieces import byte_level, hash_piece, sentence_piece
 from openrknn.llm.tokens.tokenizer import END_NAMES, Specials, Tokenizer
 
@@ -55,6 +56,7 @@ def files_tokenizer(files: Mapping[str, bytes]) -> Tokenizer:
         raise TokenizerError(f"tokenizer.json has more than {_MOST_BYTES} bytes")
     said = parse_object(data, "tokenizer.json")
     _check_numbers(said)
+    check_patterns(said)
     made, plain = (_made(data) for _ in range(2))
     plain.encode_special_tokens = True
     return _Folder(files, (made, plain), said).tokenizer()

@@ -21,6 +21,8 @@ from openrknn.serve.rest.generating import read_fields
 __all__ = ["routes"]
 
 _FOREVER = timedelta(days=36500)
+_LIKE_OLLAMA = "0.12.0"
+"""Whose interface this is. Clients compare it (three numbers) with the oldest that they work with."""
 _CHANGES = ("create", "copy", "push", "delete")
 
 
@@ -42,7 +44,7 @@ class _Models:
         self._plane = plane
 
     async def version(self, _: HttpRequest) -> Response:
-        return JSONResponse({"version": version()})
+        return JSONResponse({"version": _LIKE_OLLAMA, "openrknn": version()})
 
     async def tags(self, _: HttpRequest) -> Response:
         return JSONResponse({"models": [_tag(one) for one in self._plane.languages.all()]})
