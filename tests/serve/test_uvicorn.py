@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 METHODS = (
     "connection_made", "connection_lost", "data_received", "on_message_begin", "on_url", "on_header", "on_body",
     "send_400_response", "on_headers_complete", "on_message_complete", "on_response_complete", "shutdown",
+    "handle_websocket_upgrade", "_should_upgrade",
 )  # fmt: skip
 FIELDS = ("connections", "cycle", "flow", "headers", "loop", "pipeline", "scope", "transport")
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"

@@ -25,8 +25,9 @@ from openrknn.serve.memory import keep_freed_memory
 from openrknn.serve.plane.index import scan
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import OpenSession
+from openrknn.serve.realtime.route import MESSAGE_BYTES
 from openrknn.serve.rest.app import build
-from openrknn.serve.rest.protocol import guarded_protocol
+from openrknn.serve.rest.protocol import GuardedWebSocket, guarded_protocol
 from openrknn.serve.rpc.server import RpcServer
 from openrknn.serve.settings import Settings
 from openrknn.serve.tls import Certificates
@@ -230,7 +231,9 @@ class Server:
         config = uvicorn.Config(
             build(self.plane),
             http=guarded_protocol(self.settings.limits),
-            ws="none",
+            ws=GuardedWebSocket,
+            ws_max_size=MESSAGE_BYTES,
+            ws_per_message_deflate=False,  # sound hardly shrinks, and a few bytes can stand for gigabytes
             lifespan="off",
             log_config=None,
             access_log=False,

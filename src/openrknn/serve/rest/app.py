@@ -19,6 +19,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.uploaded_models import files_of
+from openrknn.serve.realtime.route import realtime_route
 from openrknn.serve.rest import audio, extensions, llm_routes
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
@@ -79,6 +80,7 @@ class _Api:
             Route("/openapi.json", self._openapi),
             *llm_routes.routes(self._plane),
             *audio.routes(self._plane),
+            realtime_route(self._plane),
             *(page.routes(self._plane) if self._settings.page else ()),
         ]
         return Router(routes, redirect_slashes=False, default=_nowhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import logging
@@ -39,6 +40,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _MAX_REQUEST_ID = 128
+_KEY_PROTOCOL = "openai-insecure-api-key."
 _QUIET_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready", "/metrics", "/status", "/doctor", "/ticket"})
 """Probes, Prometheus and the page ask every few seconds: they are logged at DEBUG unless something is wrong."""
 
@@ -62,8 +64,8 @@ class Middleware:
         self._only_local_names = settings.token is None and settings.host in {"127.0.0.1", "::1", "localhost"}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
             return
         started = time.perf_counter()
         headers = Headers(scope=scope)
@@ -115,6 +117,42 @@ class Middleware:
             share.close()
             self._judge(scope, status)
             _log(scope, identity, status, time.perf_counter() - started)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket. Until it is accepted it can be refused as any request."""
+        started, status = time.perf_counter(), 101
+        client = client_key((scope.get("client") or ("",))[0])
+        try:
+            await self._plane.pacer.turn(client)
+            self._check_socket(scope, Headers(scope=scope), client)
+            scope["app"] = self
+            await self._app(scope, receive, send)
+        except ServeError as error:
+            status = error.status
+            if status in _BAD:
+                self._plane.pacer.refused(client)
+            await _refuse_socket(send, error, scope["path"])
+        except Exception:  # noqa: BLE001 - the log has the whole story, and the server closes the connection
+            status = 500
+            _LOG.exception("the WebSocket %s failed", one_line(scope["path"][:256]))
+            with contextlib.suppress(RuntimeError, OSError):
+                await send({"type": "websocket.close", "code": 1011, "reason": "internal error"})
+        finally:
+            _log({**scope, "method": "WEBSOCKET"}, "", status, time.perf_counter() - started)
+
+    def _check_socket(self, scope: Scope, headers: Headers, client: str) -> None:
+        # Browsers cannot send a header of their own with a WebSocket: OpenAI's clients name the token as a protocol.
+        names = [one for one in scope.get("subprotocols", ()) if one.startswith(_KEY_PROTOCOL)]
+        given = f"Bearer {names[0].removeprefix(_KEY_PROTOCOL)}" if names else headers.get("authorization")
+        if not self._plane.tokens.is_right(given):
+            raise UnauthorizedError("this server requires a token: send the header `Authorization: Bearer TOKEN`")
+        host = headers.get("host", "")
+        if self._only_local_names and not _is_local_name(host):
+            raise ForbiddenError("this server listens on this machine only; address it as localhost")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise ForbiddenError("pages of other servers may not use this one")
+        self._plane.rates.check(client)
 
     def _judge(self, scope: Scope, status: int) -> None:
         """Throttle a client whose request was rejected."""
@@ -202,6 +240,13 @@ async def _refuse(send: Send, error: ServeError, path: str) -> None:
     if retry is not None:
         headers["retry-after"] = str(max(1, round(retry)))
     await _send_error(send, error.status, str(error), headers, path, error=error)
+
+
+async def _refuse_socket(send: Send, error: ServeError, path: str) -> None:
+    body = error_body(str(error), path, error.status, error)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "websocket.http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
 
 
 async def _send_error(

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openrknn.serve.plane.clients import client_key
 from openrknn.serve.settings import Limits
 
-__all__ = ["ABORT", "DRAIN", "KNOWN", "MARK", "guarded_protocol"]
+__all__ = ["ABORT", "DRAIN", "KNOWN", "MARK", "GuardedWebSocket", "guarded_protocol"]
 
 ABORT, DRAIN = "openrknn.abort", "openrknn.drain"
 """In the ASGI scope: end the connection of a client that does not take its answer; wait until it has taken it."""
@@ -34,6 +35,19 @@ _SHORT_BYTES = 16384
 """A body that leaves together with its head; copying more costs as much as a second packet."""
 _TOO_LARGE = ("431 Request Header Fields Too Large", "the request line and headers are too large")
 _NO_HTTP = ("400 Bad Request", "this is not HTTP that can be understood")
+
+
+class GuardedWebSocket(WebSocketsSansIOProtocol):
+    """A connection that became a WebSocket. It counts as one of its client's, and is never idle."""
+
+    _is_waiting = False
+    _since = 0.0
+    _key = ""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        self._key = client_key(peer[0]) if isinstance(peer, tuple) else ""
+        super().connection_made(transport)
 
 
 def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
@@ -143,8 +157,14 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             self._is_waiting, self._head_bytes, self._is_body_open = False, 0, True
             self._wind(limits.body_seconds + _GRACE_SECONDS)
             super().on_headers_complete()
+            if self._should_upgrade():
+                return  # the request goes on as a WebSocket
             ours = _Transport(self.transport, self.close_after_answer, self.loop)
             self.cycle.transport = cast(asyncio.Transport, ours)
+
+        def handle_websocket_upgrade(self) -> None:
+            self._stop()
+            super().handle_websocket_upgrade()
 
         def on_body(self, body: bytes) -> None:
             self._pieces += 1
@@ -157,6 +177,8 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
         def on_message_complete(self) -> None:
             self._stop()
             self._is_body_open = False
+            if self._should_upgrade():
+                return
             if self.cycle.response_complete:  # it was answered before it had ended
                 self._is_waiting, self._since = True, time.monotonic()
             super().on_message_complete()

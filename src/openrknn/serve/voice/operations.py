@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -129,14 +130,16 @@ async def speak(
 class Ears:
     """Listens to a stream of sound, for text or for a wake word. Use it as a context.
 
-    `partial`: text that may still change is told, too; it costs work.
+    `partial`: text that may still change is told, too; it costs work. `is_endless`: nobody keeps all of the text, so it
+    may last for hours.
     """
 
     def __init__(
-        self, voice: Voice, limits: Limits, rate: int = 16000, *, partial: bool = True, asked: Asked = USUAL
-    ) -> None:
+        self, voice: Voice, limits: Limits, rate: int = 16000, *, partial: bool = True, asked: Asked = USUAL,
+        is_endless: bool = False,
+    ) -> None:  # fmt: skip
         self.voice, self.rate, self._partial = voice, rate, _PARTIAL_SECONDS if partial else 0.0
-        self._most_seconds = limits.audio_seconds
+        self._most_seconds = math.inf if is_endless else limits.audio_seconds
         self._stack = contextlib.AsyncExitStack()
         self._talk: Conversation | None = None
         self._asked = asked
