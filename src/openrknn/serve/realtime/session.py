@@ -44,7 +44,7 @@ class RealtimeSession:
     def __init__(self, plane: Plane, config: SessionConfig, send: Send, *, is_old: bool) -> None:
         self._plane, self._config, self._is_old = plane, config, is_old
         self._raw_send = send
-        self._id = f"sess_{secrets.token_hex(12)}"
+        self._id, self._until = f"sess_{secrets.token_hex(12)}", int(time.time()) + _SESSION_SECONDS
         self._ears: Ears | None = None
         self._turns: dict[int, _Turn] = {}
         self._finals: list[Segment] = []
@@ -224,8 +224,7 @@ class RealtimeSession:
         return f"transcription_session.{what}" if self._is_old else f"session.{what}"
 
     def _session(self) -> dict[str, Any]:
-        head = {"id": self._id, "object": "realtime.transcription_session"}
-        head["expires_at"] = int(time.time()) + _SESSION_SECONDS
+        head = {"id": self._id, "object": "realtime.transcription_session", "expires_at": self._until}
         return {**head, **self._config.words(is_old=self._is_old)}
 
     def _milliseconds(self, seconds: float) -> int:
