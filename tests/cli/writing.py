@@ -22,6 +22,7 @@ NOT_WRITTEN = frozenset({
     "--fit", "--fp16-layers", "--fps", "--frames", "--golden", "--graph", "--group-id", "--grpc-port", "--host",
     "--ignore", "--input/-i", "--instances", "--interval", "--job", "--json-schema", "--kernel", "--kubelet-dir",
     "--labels", "--layout", "--length-scale", "--library", "--limit", "--line", "--llm",
+    "--loudness", "--speed",
     "--llm-client-requests", "--llm-sequences", "--log",
     "--log-format", "--log-level", "--machine", "--max-audio", "--max-body", "--max-memory", "--max-model",
     "--max-tokens", "--mean", "--memory", "--method", "--metrics-host", "--metrics-port", "--min-p", "--min-snr",

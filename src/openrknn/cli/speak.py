@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openrknn.voice.speaker import Speaker
 
 NAME = "speak"
-HELP = "say a text with a Piper voice"
+HELP = "say a text with a voice of Piper or Kokoro"
 DESCRIPTION = """Say a text with a voice of Piper: VOICE.onnx with VOICE.onnx.json beside it, compiled on first use, or
 a set of `openrknn voice get`. Text encoder, flow and decoder run on the NPU, durations on the CPU; without an NPU the
 software NPU speaks. Text from standard input is spoken line by line as it arrives."""
@@ -44,14 +44,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--config", metavar="JSON", help="the voice's config, if it is not VOICE.onnx.json")
     parser.add_argument("--speaker", metavar="WHO", help="name or number of a speaker, for voices with several")
+    parser.add_argument("--speed", metavar="X", type=float, help="times as fast as usual (0.05 to 5)")
     parser.add_argument("--length-scale", metavar="X", type=float, help="slower above 1, faster below")
     parser.add_argument("--noise-scale", metavar="X", type=float, help="how much the sound varies")
     parser.add_argument("--noise-w", metavar="X", type=float, help="how much the durations vary")
     parser.add_argument("--seed", metavar="N", type=int, help="the same number makes the same sound")
     parser.add_argument("--pause", metavar="SECONDS", type=float, default=0.2, help="between sentences (0.2)")
+    parser.add_argument("--loudness", metavar="LUFS", type=float, help="of each sentence, -16 is usual (peak at 1)")
+    parser.add_argument("--as-written", action="store_true", help="numbers and abbreviations as espeak-ng reads them")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
     parser.add_argument("--target", metavar="CHIP", default="", help="chip to compile for (this board's, else rk3588)")
-    parser.add_argument("--exact", action="store_true", help="text encoder in float: durations as in the float model")
+    parser.add_argument("--no-exact", dest="exact", action="store_false", help="the text encoder on the NPU, too")
     parser.add_argument("--phonemes", action="store_true", help="show the phonemes and their numbers, say nothing")
     parser.add_argument("--speakers", action="store_true", help="list the speakers of the voice")
 
@@ -125,9 +128,22 @@ def _pieces(speak: Speaker, arguments: argparse.Namespace) -> Iterator[Audio]:
         if number:
             yield Audio(np.zeros(round(arguments.pause * speak.rate), np.float32), speak.rate)
         yield from speak.stream(
-            text, speaker=arguments.speaker, length_scale=arguments.length_scale, noise_scale=arguments.noise_scale,
-            noise_w=arguments.noise_w, seed=arguments.seed, pause=arguments.pause,
+            text, speaker=arguments.speaker, length_scale=_length(speak, arguments), noise_w=arguments.noise_w,
+            noise_scale=arguments.noise_scale, seed=arguments.seed, pause=arguments.pause, loudness=arguments.loudness,
+            as_written=arguments.as_written,
         )  # fmt: skip
+
+
+def _length(speak: Speaker, arguments: argparse.Namespace) -> float | None:
+    """`--speed` in the voice's own numbers."""
+    if arguments.speed is None:
+        length: float | None = arguments.length_scale
+        return length
+    if arguments.length_scale is not None:
+        raise CommandError("--speed and --length-scale say the same; choose one")
+    if not 0.05 <= arguments.speed <= 5:
+        raise CommandError(f"a speed of {arguments.speed}; 0.05 to 5 can be, 1 is usual")
+    return float(speak.length_scale / arguments.speed)
 
 
 @contextlib.contextmanager
@@ -163,27 +179,25 @@ def _report(
             "written": arguments.output, "voice": speak.set.name, "rate": speak.rate, "seconds": round(seconds, 3),
             "open_seconds": round(opened - start, 3), "speak_seconds": round(took, 3),
             "first_seconds": round(first, 3), "real_time_factor": round(took / seconds, 4),
-            "stages": {name: round(value, 4) for name, value in getattr(speak.engine, "times", {}).items()},
+            "stages": {name: round(value, 4) for name, value in speak.times.items()},
         }
     )  # fmt: skip
 
 
 def _list_speakers(speak: Speaker, output: Output) -> int:
-    rows = speak.speakers or {str(number): number for number in range(speak.config.speaker_count)}
+    rows = speak.speakers or {str(number): number for number in range(speak.talker.speaker_count)}
     for name, number in rows.items():
         output.value(f"{number:4}  {name}" if name != str(number) else f"{number:4}")
-    output.data({"voice": speak.set.name, "count": speak.config.speaker_count, "speakers": rows})
+    output.data({"voice": speak.set.name, "count": speak.talker.speaker_count, "speakers": rows})
     return 0
 
 
 def _show_phonemes(speak: Speaker, arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.voice.piper.phonemes import ids_of, phonemes_of
-
     rows = []
     for text in _texts(arguments):
-        for sentence in phonemes_of(text, speak.config):
-            rows.append({"phonemes": "".join(sentence), "ids": ids_of(sentence, speak.config)})
-            output.value(str(rows[-1]["phonemes"]))
-            output.line(f"    {' '.join(map(str, ids_of(sentence, speak.config)))}")
+        for said in speak.said(text, speaker=arguments.speaker, as_written=arguments.as_written):
+            rows.append({"phonemes": said.phonemes, "ids": list(said.ids)})
+            output.value(said.phonemes)
+            output.line(f"    {' '.join(map(str, said.ids))}")
     output.data({"voice": speak.set.name, "sentences": rows})
     return 0

@@ -66,7 +66,7 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
                        family=arguments.family, progress=tell, calibrate=arguments.calibrate)  # fmt: skip
     except ImportError as error:
         raise CommandError(missing(error, "onnx")) from error
-    size = sum(path.stat().st_size for path in made.folder.iterdir() if path.is_file())
+    size = sum(path.stat().st_size for path in made.folder.rglob("*") if path.is_file())
     output.value(str(made.folder)) if not output.is_human else None
     output.line(f"{made.name}: {made.kind} for {made.target}, {size_text(size)}, {made.licence or 'licence unknown'}")
     output.line(f"from     {made.source}")

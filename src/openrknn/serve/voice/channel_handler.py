@@ -225,7 +225,7 @@ class ChannelHandler:
             is_name = speaker in (getattr(self._engine.shared, "speakers", None) or {})
             chosen["speaker"] = speaker if is_name else int(speaker)
         if words["speed"] != 1.0:
-            usual = getattr(getattr(self._engine.shared, "config", None), "length_scale", 1.0)
+            usual = getattr(self._engine.shared, "length_scale", 1.0)
             chosen["length_scale"] = usual / words["speed"]
         self._speech = _pieces(self._engine.shared.stream(words["text"], **chosen))
         return {"rate": int(self._engine.shared.rate)}, None

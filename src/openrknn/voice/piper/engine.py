@@ -12,25 +12,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.container.onnxdata import check_onnx_file
-from openrknn.extras import missing
-from openrknn.installed_onnxruntime import installed
 from openrknn.runtime.session import Session
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.piper.windows import windows_of
+from openrknn.voice.products.graph import cpu_session
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
+from openrknn.voice.talkers import Scales
 
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Scales:
-    """How much chance, and how slow."""
-
-    noise: float
-    length: float
-    noise_w: float
 
 
 class Engine(Protocol):
@@ -89,10 +79,10 @@ class StagedEngine:
     def _open(self) -> None:
         self.embedding = _table(self.voice.file("embedding"))
         self.speakers = _table(self.voice.file("speakers")) if "speakers" in self.voice.files else None
-        self._durations = _cpu(self.voice.file("durations"))
+        self._durations = cpu_session(self.voice.file("durations"))
         self._wants = {entry.name for entry in self._durations.get_inputs()}
         is_float = "float_encoder" in self.voice.files
-        self._encoder = _cpu(self.voice.file("float_encoder")) if is_float else None
+        self._encoder = cpu_session(self.voice.file("float_encoder")) if is_float else None
         nets: dict[str, Session] = {}
         for role in ("flow", "decoder") if is_float else ("encoder", "flow", "decoder"):
             nets[role] = self._stack.enter_context(open_net(self.voice, role, self.device))
@@ -261,21 +251,6 @@ def _table(path: Path) -> Floats:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         raise VoiceSetError(f"{path}: should hold a table of floats; make the set again")
     return array.astype(np.float32)
-
-
-def _cpu(path: Path) -> Any:
-    try:
-        runtime = installed()
-    except ImportError as error:
-        raise VoiceSetError(f"durations of a voice are computed in ONNX Runtime: {missing(error, 'parts')}") from None
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    try:
-        check_onnx_file(path)
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # it raises types of its own
-        raise VoiceSetError(f"{path}: ONNX Runtime does not take it: {error}; make the set again") from error
 
 
 def _piece(array: Floats, start: int, size: int) -> Floats:
