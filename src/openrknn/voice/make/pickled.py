@@ -36,7 +36,12 @@ def read_state(path: Path) -> dict[str, Array]:
             name = next((entry for entry in archive.namelist() if entry.endswith("data.pkl")), None)
             if name is None:
                 raise VoiceSetError(f"{path}: no weights of PyTorch (an old file? save it again with PyTorch)")
-            found = _Tensors(archive, name.removesuffix("data.pkl")).load()
+            folder = name.removesuffix("data.pkl")
+
+            def storage(key: str, kind: str, count: int) -> Array:
+                return np.frombuffer(archive.read(f"{folder}data/{key}"), kind)[:count]
+
+            found = StateUnpickler(io.BytesIO(archive.read(name)), storage).load()
     except (zipfile.BadZipFile, pickle.UnpicklingError, KeyError, ValueError, IndexError, TypeError, EOFError,
             AttributeError, NotImplementedError, RuntimeError, OSError) as error:  # fmt: skip
         raise VoiceSetError(f"{path}: these weights cannot be read: {error}") from error
@@ -52,10 +57,12 @@ class _Kind:
         self.name = name
 
 
-class _Tensors(pickle.Unpickler):
-    def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
-        super().__init__(io.BytesIO(archive.read(f"{folder}data.pkl")))
-        self._archive, self._folder = archive, folder
+class StateUnpickler(pickle.Unpickler):
+    """Reads dictionaries of tensors. `storage` gives the numbers of (key, type, count)."""
+
+    def __init__(self, stream: io.BytesIO, storage: Callable[[str, str, int], Array]) -> None:
+        super().__init__(stream)
+        self._storage = storage
 
     def find_class(self, module: str, name: str) -> Any:
         """Nothing but what a state needs."""
@@ -71,11 +78,10 @@ class _Tensors(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Array:
         """A storage: ("storage", kind, key, place, count)."""
-        _, kind, key, _, count = pid
+        _, kind, key, _, count = pid[:5]
         if not isinstance(kind, _Kind) or not isinstance(key, str) or not key.isalnum():
             raise pickle.UnpicklingError(f"a storage {str(key)[:40]!r} that is not understood")
-        body = self._archive.read(f"{self._folder}data/{key}")
-        return np.frombuffer(body, _TYPES[kind.name])[: int(count)]
+        return self._storage(key, _TYPES[kind.name], int(count))
 
 
 def _rebuilt(storage: Array, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Array:
