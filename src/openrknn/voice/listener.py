@@ -23,6 +23,7 @@ from openrknn.voice.sets import VoiceSet
 
 FAMILIES = {
     "moonshine": "openrknn.voice.moonshine:Moonshine",
+    "whisper": "openrknn.voice.whisper:Whisper",
     "transducer": "openrknn.voice.transducer:Transducer",
 }
 """Family of a set -> the class that listens, made with (set, device)."""

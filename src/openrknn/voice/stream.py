@@ -104,7 +104,8 @@ class TranscriptStream:
             if rest := self._frames % FRAME:
                 for probability in self._activity.feed(np.zeros(FRAME - rest, np.float32)):
                     found += self._told(self._segmenter.feed(probability))
-            return found + self._told(self._segmenter.finish(self._frames))
+            found += self._told(self._segmenter.finish(self._frames))
+            return found + self._rest()
         finally:
             self._room, self._first = np.zeros(0, np.float32), self._frames
             if self._on_close is not None:
@@ -183,6 +184,17 @@ class TranscriptStream:
                 self._room = np.zeros(max(2 * len(rest), self._rate), np.float32)
             self._room[: len(rest)] = rest
 
+    def _rest(self) -> list[Segment]:
+        """What a stream that collects segments has left at the end."""
+        return []
+
+    def _learn(self, heard: Heard) -> None:
+        """One recording, one language."""
+        if heard.text and heard.language:
+            self.language = heard.language
+            if self._options.language == AUTO:
+                self._options = replace(self._options, language=heard.language)
+
     def _told(self, parts: Iterable[Spoken]) -> list[Segment]:
         return [segment for part in parts for segment in self._spoken(part)]
 
@@ -205,10 +217,8 @@ class TranscriptStream:
         if heard.text and self._is_unsure(heard):
             self._unsure += 1
             self._unsure_seconds += (end - start) / self._rate
-        elif heard.text and heard.language:
-            self.language = heard.language
-            if self._options.language == AUTO:  # one recording, one language
-                self._options = replace(self._options, language=heard.language)
+        else:
+            self._learn(heard)
         made = self._segments(heard, start, end, is_final=True)
         self._index += len(made)
         return made

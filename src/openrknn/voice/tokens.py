@@ -17,6 +17,7 @@ _LARGEST = 1 << 24
 _MOST = 1 << 20
 _BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "▁".encode()
+_LONGEST = 128 * 256
 
 
 class Tokenizer:
@@ -28,31 +29,7 @@ class Tokenizer:
     @classmethod
     def read(cls, path: Path) -> Tokenizer:
         """From Moonshine's `tokenizer.bin`."""
-        try:
-            if path.stat().st_size > _LARGEST:
-                raise VoiceSetError(f"{path}: larger than {_LARGEST} bytes; this is no tokenizer")
-            data = path.read_bytes()
-        except OSError as error:
-            raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
-        pieces: list[bytes] = []
-        at = 0
-        while at < len(data):
-            length = data[at]
-            at += 1
-            if length >= 128:
-                if at == len(data):
-                    raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
-                length += 128 * data[at] - 128
-                at += 1
-            if at + length > len(data):
-                raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
-            pieces.append(data[at : at + length])
-            at += length
-            if len(pieces) > _MOST:
-                raise VoiceSetError(f"{path}: more than {_MOST} pieces; this is no tokenizer")
-        if len(pieces) <= END:
-            raise VoiceSetError(f"{path}: {len(pieces)} pieces are no tokenizer")
-        return cls(pieces)
+        return cls(read_pieces(path))
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -68,3 +45,44 @@ class Tokenizer:
             return bytes.fromhex(match[1].decode())
         is_mark = piece.startswith(b"<") and piece.endswith(b">") and len(piece) > 2
         return b"" if is_mark else piece.replace(_SPACE, b" ")
+
+
+def read_pieces(path: Path) -> list[bytes]:
+    """The pieces of a file, in the order of their numbers."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise VoiceSetError(f"{path}: larger than {_LARGEST} bytes; this is no tokenizer")
+        data = path.read_bytes()
+    except OSError as error:
+        raise VoiceSetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    pieces: list[bytes] = []
+    at = 0
+    while at < len(data):
+        length = data[at]
+        at += 1
+        if length >= 128:
+            if at == len(data):
+                raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
+            length += 128 * data[at] - 128
+            at += 1
+        if at + length > len(data):
+            raise VoiceSetError(f"{path}: broken tokenizer: it ends within piece {len(pieces)}")
+        pieces.append(data[at : at + length])
+        at += length
+        if len(pieces) > _MOST:
+            raise VoiceSetError(f"{path}: more than {_MOST} pieces; this is no tokenizer")
+    if len(pieces) <= END:
+        raise VoiceSetError(f"{path}: {len(pieces)} pieces are no tokenizer")
+    return pieces
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """The same, the other way."""
+    parts = []
+    for piece in pieces:
+        size = len(piece)
+        if size >= _LONGEST:
+            raise VoiceSetError(f"{path}: a token of {size} bytes is none")
+        parts.append(bytes([size]) if size < 128 else bytes([size % 128 + 128, size // 128]))
+        parts.append(piece)
+    path.write_bytes(b"".join(parts))

@@ -64,15 +64,17 @@ def _write_order(low: Lowering) -> dict[str, str]:
     makers = graph.producers()
     later: dict[str, str] = {}
 
-    def needs(name: str, other: str, seen: set[str]) -> bool:
+    def needs(name: str, other: str) -> bool:
         """Whether computing `name` needs `other`, in the order as it is so far."""
-        if name == other:
-            return True
-        if name in seen or name not in makers:
-            return False
-        seen.add(name)
-        before = [*makers[name].inputs, *([later[name]] if name in later else [])]
-        return any(needs(entry, other, seen) for entry in before)
+        seen, left = set[str](), [name]
+        while left:  # not by recursion: a network has thousands of operators in a row
+            entry = left.pop()
+            if entry == other:
+                return True
+            if entry in makers and entry not in seen:
+                seen.add(entry)
+                left += [*makers[entry].inputs, *([later[entry]] if entry in later else [])]
+        return False
 
     for op in graph.ops:
         if not isinstance(op.form, Concat) or op.form.along_pixels:
@@ -85,7 +87,7 @@ def _write_order(low: Lowering) -> dict[str, str]:
             group = form.depthwise_group if maker.get(Conv).group > 1 else form.group
             if graph.values[first].cube[0] % group == 0 or follower.type == "Slice" or second in later:
                 continue
-            if not needs(first, second, set()):
+            if not needs(first, second):
                 later[follower.output] = first
     return later
 

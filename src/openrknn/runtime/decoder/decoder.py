@@ -165,6 +165,22 @@ class Decoder(NamedOptions, AsyncClosing):
         self.length = 0
         self._graph.reset()
 
+    def rewind(self, length: int) -> None:
+        """Forget all tokens but the first `length`, which all beams must have had in common; one beam goes on."""
+        self._check_open()
+        if not 0 <= length <= self.length:
+            raise ValueError(f"{self.length} tokens cannot be rewound to {length}")
+        self._beams, self.length = 1, length
+        self._graph.reset(length)
+
+    def fork(self, beams: int) -> None:
+        """Go on from here with so many beams, which have seen the same until now."""
+        self._check_open()
+        if beams < 1 or self._beams != 1:
+            raise ValueError(f"one beam can be forked into several, not {self._beams} into {beams}")
+        self._graph.fork(beams)
+        self._beams = beams
+
     def step(self, token: int | Sequence[int]) -> npt.NDArray[np.float32]:
         """Logits after one more token: float32 [vocabulary]; for several beams a token each, and [beams, vocabulary].
 
@@ -185,6 +201,13 @@ class Decoder(NamedOptions, AsyncClosing):
         found = self._graph.step(tokens, self.length)
         self.length += 1
         return found[0] if is_one else np.stack(found)
+
+    def output(self, name: str) -> npt.NDArray[np.float32]:
+        """What the last step gave beside logits and caches, such as scores of attention. One beam only."""
+        self._check_open()
+        if self._beams != 1:
+            raise ValueError(f"outputs beside the logits are read with one beam; there are {self._beams}")
+        return self._graph.other(name)
 
     def reorder(self, order: Sequence[int]) -> None:
         """Beam `n` goes on from what beam `order[n]` was; caches are copied only for a beam that goes on twice."""

@@ -49,6 +49,8 @@ class StepGraph:
         self.cross_mask = FilledRow(inputs[file.cross_mask], -MASKED) if file.cross_mask else None
         self.inputs = {port.name: port for port in self.program.inputs}
         self._logits = next(port for port in self.program.outputs if port.name == "logits")
+        known = {"logits", *(one.output for one in file.caches)}
+        self._others = {port.name: port for port in self.program.outputs if port.name not in known}
 
     @property
     def step_bytes(self) -> int:
@@ -77,10 +79,16 @@ class StepGraph:
         outputs = {port.name: program.buffer_of(port.name) for port in program.outputs}
         return self._session.bind(pixels=False, inputs=shared, outputs=outputs, graph=self._number)
 
-    def reset(self) -> None:
-        """No row is filled."""
+    def reset(self, length: int = 0) -> None:
+        """No row is filled, or only the first ones."""
         if self._mask is not None:
-            self._mask.set(0)
+            self._mask.set(length)
+
+    def fork(self, beams: int) -> None:
+        """The others go on from the first hypothesis."""
+        self.widen(beams)
+        for lane in self._lanes[1:beams]:
+            lane.copy(self._lanes[0])
 
     def step(self, tokens: Sequence[int], position: int) -> list[Array]:
         """Logits of each hypothesis; a copy of each if there are several."""
@@ -99,6 +107,12 @@ class StepGraph:
         if self._mask is not None:
             self._mask.add(position)
         return found
+
+    def other(self, name: str) -> Array:
+        """An output of the last step beside logits and caches; of several hypotheses, that of the last one."""
+        if name not in self._others:
+            raise KeyError(f"the step gives no {name!r}; beside logits and caches there is {sorted(self._others)}")
+        return self._others[name].read("float")
 
     def reorder(self, order: Sequence[int]) -> None:
         """Hypothesis `n` goes on from `order[n]`; those behind them are spare."""

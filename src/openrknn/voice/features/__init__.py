@@ -19,10 +19,12 @@ from openrknn.voice.features.log_mel import (
     kaldi_mfcc,
     mel_spectrogram,
     mfcc,
+    whisper_levels,
     whisper_log_mel,
+    whisper_logs,
 )
 
 __all__ = [
     "KaldiOptions", "dct_matrix", "decibels", "kaldi_banks", "kaldi_fbank", "kaldi_mfcc", "mel_banks",
-    "mel_spectrogram", "mfcc", "power_spectrum", "stft", "whisper_log_mel", "window",
+    "mel_spectrogram", "mfcc", "power_spectrum", "stft", "whisper_levels", "whisper_log_mel", "whisper_logs", "window",
 ]  # fmt: skip

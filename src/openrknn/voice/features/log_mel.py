@@ -46,12 +46,27 @@ def whisper_log_mel(samples: npt.ArrayLike, *, bands: int = 80) -> Features:
     """[bands, samples // 160] of sound at 16 kHz; 80 bands, or 128 from Whisper large-v3 on. Whisper's own windows
     are 30 s: fill up with zeros to 480000 samples for them."""
     sound = sound_of(samples)
-    blocks = spectra(sound, size=400, hop=160, length=None, shape="hann", center=True, padding="reflect")
-    power = np.concatenate([_whisper_banks(bands) @ np.abs(block) ** 2 for block in blocks], axis=1)[:, :-1]
-    logs = np.log10(np.maximum(power, 1e-10))
-    floor = logs.max() - 8 if logs.size else 0.0
-    made: Floats = (np.maximum(logs, floor) + 4) / 4
+    if len(sound) > _WHISPER_HALF:
+        sound = np.pad(sound, _WHISPER_HALF, "reflect")
+    logs = whisper_logs(sound, bands=bands)[:, :-1]
+    return whisper_levels(logs, float(logs.max()) if logs.size else 0.0)
+
+
+def whisper_logs(samples: npt.ArrayLike, *, bands: int = 80) -> Floats:
+    """Logarithms before they are made comparable: a frame of 400 samples every 160, the first one from the first on."""
+    blocks = spectra(samples, size=400, hop=160, length=None, shape="hann", center=False, padding="zeros")
+    parts = [_whisper_banks(bands) @ np.abs(block) ** 2 for block in blocks]
+    return np.log10(np.maximum(np.concatenate(parts, axis=1), 1e-10)) if parts else np.zeros((bands, 0))
+
+
+def whisper_levels(logs: Floats, loudest: float) -> Features:
+    """What the model takes: nothing more than 80 dB below the loudest of the recording."""
+    made: Floats = (np.maximum(logs, loudest - 8) + 4) / 4
     return made.astype(np.float32)
+
+
+_WHISPER_HALF = 200
+"""Half a frame: the first one is around the first sample."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,12 @@ FAMILIES: dict[str, Family] = {
         "speech to text: encoder, decoder and tokenizer of Moonshine",
         "openrknn.voice.make.content:is_moonshine",
     ),
+    "whisper": Family(
+        "openrknn.voice.make.whisper.make",
+        ("encoder_model*.onnx|model.safetensors|*.pt|model.bin|ggml*.bin", "*.json|*.pt|*.bin"),
+        "speech to text in many languages: Whisper of OpenAI, Hugging Face, whisper.cpp or CTranslate2",
+        "openrknn.voice.make.whisper.detect:is_whisper",
+    ),
     "silero": Family("openrknn.voice.make.silero", ("silero_vad_16k_op15.onnx",), "voice activity: Silero's net"),
     "dtln": Family(
         "openrknn.voice.make.dtln",

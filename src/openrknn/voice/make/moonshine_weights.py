@@ -23,6 +23,9 @@ _PLACE = re.compile(r"layers\.(\d+)/(self_attn|encoder_attn|mlp)/(q_proj|k_proj|
 _INTEGER = {"MatMulIntegerToFloat": (1, 3, 5), "DynamicQuantizeMatMul": (1, 2, 3)}
 """ONNX Runtime's own products -> which inputs are weights, their scale and their zero point."""
 
+_STORED = "_quantized"
+"""What ONNX Runtime puts behind the name of weights that it made integers of."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -47,7 +50,7 @@ class Weights:
         return len(self["0.input_layernorm"])
 
 
-class _Graph:
+class ExportedGraph:
     """All nodes and constants of a model, those of its branches too."""
 
     def __init__(self, model: Any, name: str) -> None:
@@ -63,7 +66,7 @@ class _Graph:
 
     def _collect(self, graph: Any, depth: int) -> None:
         if depth > 4:
-            raise VoiceSetError(f"{self.name}: branches within branches within branches; this is no Moonshine")
+            raise VoiceSetError(f"{self.name}: branches within branches within branches; no speech model has them")
         self.constants.update({entry.name: entry for entry in graph.initializer})
         for node in graph.node:
             self.nodes.append(node)
@@ -77,6 +80,8 @@ class _Graph:
         """A constant as floats, taken out of integers where it has to be."""
         if name in self.constants:
             return np.asarray(self._array(self.constants[name]))
+        if f"{name}{_STORED}" in self.constants:
+            return self.dequantized(f"{name}{_STORED}", f"{name}_scale", f"{name}_zero_point")
         maker = self.makers.get(name)
         if maker is not None and maker.op_type == "DequantizeLinear":
             return self.dequantized(*maker.input)
@@ -98,6 +103,8 @@ class _Graph:
             found = None
             if node.op_type == "MatMul":
                 found = self.constant(node.input[1])
+            elif node.op_type == "MatMulInteger":
+                found = self.constant(node.input[1].removesuffix(_STORED))
             elif node.op_type in _INTEGER and len(node.input) > max(_INTEGER[node.op_type][:2]):
                 places = _INTEGER[node.op_type]
                 found = self.dequantized(*(node.input[at] if at < len(node.input) else "" for at in places))
@@ -108,7 +115,7 @@ class _Graph:
 
 def encoder_weights(model: Any, name: str, heads: int) -> Weights:
     """Of `encoder_model.onnx`."""
-    graph = _Graph(model, name)
+    graph = ExportedGraph(model, name)
     arrays = _layers(graph)
     for part in ("conv1.weight", "conv2.weight", "conv2.bias", "conv3.weight", "conv3.bias"):
         if (found := graph.constant(part)) is not None:
@@ -124,7 +131,7 @@ def encoder_weights(model: Any, name: str, heads: int) -> Weights:
 
 def decoder_weights(model: Any, name: str) -> Weights:
     """Of `decoder_model_merged.onnx`, or of a decoder's first step."""
-    graph = _Graph(model, name)
+    graph = ExportedGraph(model, name)
     arrays = _layers(graph)
     for entry in graph.constants:
         if "embed_tokens.weight" in entry:
@@ -147,7 +154,7 @@ def decoder_weights(model: Any, name: str) -> Weights:
     return _checked(arrays, heads, name)
 
 
-def _layers(graph: _Graph) -> dict[str, Array]:
+def _layers(graph: ExportedGraph) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for given, found in graph.products():
         if match := _PLACE.search(given):

@@ -28,11 +28,17 @@ _TYPES = {
 
 
 def read_state(path: Path) -> dict[str, Array]:
-    """The tensors of a state by name. A pickle can call anything; this one can call nothing."""
+    """The tensors of a state by name."""
+    return {key: value for key, value in read_tree(path).items() if isinstance(value, np.ndarray)}
+
+
+def read_tree(path: Path, largest: int = _LARGEST) -> dict[str, Any]:
+    """What was saved: tensors, numbers and dictionaries by name. A pickle can call anything; this one can call
+    nothing."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
-                raise VoiceSetError(f"{path}: weights of more than {_LARGEST} bytes; this is not the file it should be")
+            if sum(entry.file_size for entry in archive.infolist()) > largest:
+                raise VoiceSetError(f"{path}: weights of more than {largest} bytes; this is not the file it should be")
             name = next((entry for entry in archive.namelist() if entry.endswith("data.pkl")), None)
             if name is None:
                 raise VoiceSetError(f"{path}: no weights of PyTorch (an old file? save it again with PyTorch)")
@@ -47,7 +53,7 @@ def read_state(path: Path) -> dict[str, Array]:
         raise VoiceSetError(f"{path}: these weights cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise VoiceSetError(f"{path}: holds no weights by name")
-    return {str(key): value for key, value in found.items() if isinstance(value, np.ndarray)}
+    return {str(key): value for key, value in found.items()}
 
 
 class _Kind:
@@ -85,9 +91,10 @@ class StateUnpickler(pickle.Unpickler):
 
 
 def _rebuilt(storage: Array, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Array:
-    step = [math.prod(size[at + 1 :]) for at in range(len(size))]
-    is_plain = all(one == other or count == 1 for one, other, count in zip(stride, step, size, strict=True))
-    part = storage[offset : offset + math.prod(size)]
-    if not is_plain or offset < 0 or min(size, default=0) < 0 or part.size != math.prod(size):
+    last = offset + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
+    is_inside = min((offset, *size, *stride), default=0) >= 0 and last < storage.size
+    # Strides of 0 repeat numbers: a small file could ask for any amount of memory.
+    if not is_inside or math.prod(size) > storage.size:
         raise ValueError(f"a tensor {size} with strides {stride} that its storage does not hold")
-    return part.reshape(size)
+    steps = [step * storage.itemsize for step in stride]
+    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(storage[offset:], size, steps, writeable=False))

@@ -1,0 +1,92 @@
+"""A set of Whisper: encoder, decoder with its tables, and the tokens' text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.make.whisper.alignment import alignment_heads
+from openrknn.voice.make.whisper.checkpoint import Checkpoint
+from openrknn.voice.make.whisper.detect import open_checkpoint
+from openrknn.voice.make.whisper.graphs import GROUP, decoder_graph, encoder_graph
+from openrknn.voice.make.whisper.vocabulary import pieces_of
+from openrknn.voice.sets import VoiceSet, write_set
+from openrknn.voice.tokens import write_pieces
+
+PRECISIONS = ("fp16",)
+WHY = "Whisper's residual stream has channels a hundred times larger than the others, which int8 rounds away: use fp16"
+_RATE = 16_000
+
+
+def make(
+    source: Path,
+    folder: Path,
+    target: str = "rk3588",
+    *,
+    name: str = "whisper-tiny",
+    origin: str = "",
+    precision: str = "fp16",
+    progress: Callable[[str, int, int], None] | None = None,
+    licence: str = "MIT",
+) -> VoiceSet:
+    """From a file or a folder: OpenAI's .pt, whisper.cpp's .bin, CTranslate2's, safetensors, or exported ONNX."""
+    if precision not in PRECISIONS:
+        raise VoiceSetError(f"{name}: no precision {precision!r}. {WHY}")
+    report = progress or (lambda *_: None)
+    steps = 4
+    report("reading weights", 0, steps)
+    weights = open_checkpoint(source)
+    pieces = pieces_of(weights, source)
+    report("compiling the encoder", 1, steps)
+    _compile(encoder_graph(weights), folder / "encoder.rknn", target)
+    report("compiling the decoder", 2, steps)
+    alignment = weights.alignment or alignment_heads(weights)
+    (folder / "decoder.rknnz").write_bytes(decoder_file(weights, target, alignment))
+    write_pieces(folder / "tokens.bin", pieces)
+    report("done", steps, steps)
+    is_many = b"<|de|>" in pieces and weights.words > _ENGLISH
+    made = VoiceSet(
+        folder, name, "whisper", "transcriber", _RATE, "multilingual" if is_many else "en", target, licence,
+        origin or source.name,
+        files={"encoder": "encoder.rknn", "decoder": "decoder.rknnz", "tokens": "tokens.bin"},
+        options={"mels": weights.mels, "frames": weights.frames, "precision": precision, "multilingual": is_many,
+                 "alignment": [list(pair) for pair in alignment]},
+    )  # fmt: skip
+    write_set(made)
+    return made
+
+
+_ENGLISH = 51864
+"""Tokens of the models for English only; the others have more."""
+
+
+def decoder_file(weights: Checkpoint, target: str, alignment: Sequence[tuple[int, int]]) -> bytes:
+    """The decoder's step with rows of tokens and positions."""
+    from openrknn.compiler.sequence.make import pack_decoder
+    from openrknn.compiler.sequence.rewrite import Step
+    from openrknn.compiler.sequence.tables import Table
+
+    capacity = -(-weights.context // GROUP) * GROUP
+    parts = [f"{layer}.{part}" for layer in range(weights.layers("decoder")) for part in ("key", "value")]
+    row = (1, weights.width("decoder"), 1, 1)
+    tables: Mapping[str, Any] = {
+        "token": Table.of("token", row, weights["decoder.token_embedding.weight"]),
+        "position": Table.of("position", row, weights["decoder.positional_embedding"]),
+    }
+    step = Step(
+        decoder_graph(weights, capacity, {layer for layer, _ in alignment}),
+        tables,
+        {f"cache.{part}": f"new.{part}" for part in parts},
+        tuple(f"cross.{part}" for part in parts),
+        {f"{kind}.{part}": 3 for kind in ("cache", "cross") for part in parts},
+    )
+    return pack_decoder(step, target, capacity=weights.context, frames=weights.frames, fp16=True, cores=1)
+
+
+def _compile(graph: Any, to: Path, target: str) -> None:
+    from openrknn.compiler import compile_onnx
+    from openrknn.container.save import save
+
+    save(compile_onnx(graph, target, cores=1, fp16=True), to)
