@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.voice.make.moonshine_graphs import GraphWriter
+from openrknn.voice.make.writer import GraphWriter
 
 WIDTH, HEADS, LAYERS, WORDS = 32, 4, 2, 48
 SIZE = WIDTH // HEADS

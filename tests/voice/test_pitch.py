@@ -110,6 +110,8 @@ def test_weights_without_pytorch(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.float32)
     path = _saved(tmp_path / "w.pth", _tensor_pickle(6, (2, 3), (3, 1)), {"0": values.tobytes()})
     np.testing.assert_array_equal(read_state(path)["w"], values.reshape(2, 3))
+    path = _saved(tmp_path / "t.pth", _tensor_pickle(6, (2, 3), (1, 2)), {"0": values.tobytes()})
+    np.testing.assert_array_equal(read_state(path)["w"], values.reshape(3, 2).T)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,8 @@ def test_weights_without_pytorch(tmp_path: Path) -> None:
     [
         b"cos\nsystem\n(X\x04\x00\x00\x00true tR.",
         _tensor_pickle(6, (2, 4), (4, 1)),
-        _tensor_pickle(6, (2, 3), (1, 2)),
+        _tensor_pickle(6, (2, 3), (3, 2)),
+        _tensor_pickle(6, (2**20, 2**20), (0, 0)),
         _tensor_pickle(6, (-1, -6), (6, 1)),
         b"\x80\x02K\x01.",
         b"",

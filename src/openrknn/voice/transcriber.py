@@ -111,9 +111,18 @@ class Transcriber(Closing):
         """The text of a recording: a file, the bytes of one, `Audio`, or an array with its `rate`."""
         started = time.perf_counter()
         stream = self.stream(partial=0, options=options)
+        if hasattr(stream, "survey") and (not isinstance(audio, str | Path) or Path(audio).is_file()):
+            self.survey(stream, self._blocks(audio, rate))
         found = [segment for segment in self._through(stream, self._blocks(audio, rate)) if segment.final]
         timing = {"seconds": round(time.perf_counter() - started, 3), "model": round(stream.hearing_seconds, 3)}
         return self.transcript(found, stream, timing, options)
+
+    @staticmethod
+    def survey(stream: TextStream, parts: Iterable[Samples]) -> None:
+        """Show a stream all of a recording before it is fed, where its model wants to know how loud it gets."""
+        look = getattr(stream, "survey", None)
+        if look is not None:
+            look(parts)
 
     def transcript(
         self, segments: Iterable[Segment], stream: TextStream, timing: dict[str, float],

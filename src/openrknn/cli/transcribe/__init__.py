@@ -17,6 +17,7 @@ set of `openrknn voice get`; it runs on the NPU, or on the software NPU where th
 heard until then."""
 EXAMPLES = (
     "openrknn transcribe talk.wav",
+    "openrknn transcribe rede.wav --model whisper-base --language de",
     "openrknn transcribe mic --live                              words while they are spoken",
     "openrknn transcribe film.mp4 --srt film.srt --vtt film.vtt  subtitles",
     "ffmpeg -i rtsp://camera/ -f wav - | openrknn transcribe - --live --json    one object a line",
@@ -28,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("audio", metavar="AUDIO", help="a file, - for standard input, or mic")
     parser.add_argument("--model", metavar="SET", default="moonshine-tiny", help="a set by name or folder")
+    parser.add_argument("--language", metavar="CODE", default="", help="spoken language, such as de (default: auto)")
+    tasks = ("transcribe", "translate")
+    parser.add_argument("--task", choices=tasks, default="transcribe", help="translate: write English (Whisper)")
+    parser.add_argument("--word-timestamps", action="store_true", help="with --json: times of every word")
+    parser.add_argument("--prompt", metavar="TEXT", default="", help="text that could have come before: names, terms")
+    parser.add_argument("--hotwords", metavar="TEXT", default="", help="words to expect, told to every window")
     parser.add_argument("--srt", metavar="OUT", action=OutputFile, help="write SubRip subtitles")
     parser.add_argument("--vtt", metavar="OUT", action=OutputFile, help="write WebVTT subtitles")
     report = "write a page that shows sound and words over time"

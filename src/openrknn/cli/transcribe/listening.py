@@ -33,12 +33,17 @@ def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
     started = time.perf_counter()
     activity = None if arguments.no_vad else arguments.vad
-    options = ListenOptions(beam=arguments.beam, filters=not arguments.no_filters)
+    options = ListenOptions(
+        arguments.language, arguments.task, arguments.prompt, arguments.hotwords, arguments.word_timestamps,
+        arguments.beam, filters=not arguments.no_filters,
+    )  # fmt: skip
     with Transcriber(arguments.model, arguments.device, activity=activity, options=options) as listen:
         opened = time.perf_counter()
         size = int(_BLOCK * listen.rate)
         source = blocks(arguments.audio, rate=listen.rate, size=size, raw_rate=arguments.rate)
         ear = _Ear(listen, arguments)
+        if Path(arguments.audio).is_file():
+            listen.survey(ear.stream, blocks(arguments.audio, rate=listen.rate, size=size))
         is_endless = arguments.audio == "-" or arguments.audio.split(":")[0] == "mic"
         problem: AudioError | None = None
         code = 0

@@ -46,9 +46,9 @@ def whisper_log_mel(samples: npt.ArrayLike, *, bands: int = 80) -> Features:
     """[bands, samples // 160] of sound at 16 kHz; 80 bands, or 128 from Whisper large-v3 on. Whisper's own windows
     are 30 s: fill up with zeros to 480000 samples for them."""
     sound = sound_of(samples)
-    if len(sound) > _WHISPER_HALF:
-        sound = np.pad(sound, _WHISPER_HALF, "reflect")
-    logs = whisper_logs(sound, bands=bands)[:, :-1]
+    if len(sound) <= _WHISPER_HALF:
+        raise AudioError(f"{len(sound)} samples are too few to be reflected by half a frame of 400")
+    logs = whisper_logs(np.pad(sound, _WHISPER_HALF, "reflect"), bands=bands)[:, :-1]
     return whisper_levels(logs, float(logs.max()) if logs.size else 0.0)
 
 

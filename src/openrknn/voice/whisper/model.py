@@ -81,7 +81,9 @@ class Whisper(Closing):
             return self._decoded(options)
 
     def _decoded(self, options: ListenOptions) -> Result:
-        language = options.language or next(iter(self.languages))
+        language = options.language or AUTO
+        if language == AUTO and len(self.languages) == 1:
+            language = self.languages[0]
         if language == AUTO:
             chances = self._search.languages()
             language = max(chances, key=lambda code: chances[code])
@@ -89,9 +91,9 @@ class Whisper(Closing):
         self._search.begin(self._before(options), start, times=not options.partial)
         temperatures = options.temperatures[:1] if options.partial else options.temperatures
         for temperature in temperatures:
-            tokens, mean = self._search.decode(temperature, 1 if options.partial else options.beam, self._random)
+            tokens, logs, mean = self._search.decode(temperature, 1 if options.partial else options.beam, self._random)
             text = self.vocabulary.text(tokens).strip()
-            found = Result(tokens, text, mean, self._search.no_speech_prob, temperature, language)
+            found = Result(tokens, text, mean, self._search.no_speech_prob, temperature, language, logs)
             if not (options.filters and found.is_doubtful):
                 break
         return found
@@ -160,7 +162,7 @@ class Whisper(Closing):
                 return replace(heard_of(result), text="", tokens=())
             if options.partial:
                 return replace(heard_of(result), tokens=result.tokens)
-            parts, _ = cut(result.tokens, mel.shape[1], self.vocabulary, keep_rest=True)
+            parts, _ = cut(result, mel.shape[1], self.vocabulary, keep_rest=True)
             wanted = [part for part in parts if part.text(self.vocabulary).strip()]
             if options.words:
                 pieces = self.align(wanted, result, mel.shape[1], 0.0)
@@ -175,6 +177,10 @@ class Whisper(Closing):
         if parts.partial > 0:
             return None
         return SlidingStream(self, parts) if parts.activity is None else PackedStream(self, parts)
+
+    def token_bytes(self, token: int) -> bytes:
+        """The text of a token; special ones have none."""
+        return self.vocabulary.pieces[token] if 0 <= token < self.vocabulary.end else b""
 
     @property
     def bands(self) -> int:
@@ -192,7 +198,7 @@ def heard_of(result: Result) -> Heard:
     """With the values of the window; without parts."""
     return Heard(
         result.text, result.tokens, float(np.exp(result.avg_logprob)), language=result.language,
-        no_speech_prob=result.no_speech_prob, temperature=result.temperature,
+        no_speech_prob=result.no_speech_prob, temperature=result.temperature, logs=result.logs,
     )  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openrknn.voice.listener import Piece
+from openrknn.voice.whisper.search import Result
 from openrknn.voice.whisper.vocabulary import STEP_SECONDS, Vocabulary
 
 _FRAME_SECONDS = 0.01
@@ -20,12 +20,13 @@ class Part:
     start: float
     end: float
     tokens: tuple[int, ...]
+    logs: tuple[float, ...] = ()
 
     def text(self, vocabulary: Vocabulary) -> str:
         return vocabulary.text(self.tokens)
 
     def piece(self, vocabulary: Vocabulary) -> Piece:
-        return Piece(self.start, self.end, self.text(vocabulary).strip(), self.tokens)
+        return Piece(self.start, self.end, self.text(vocabulary).strip(), self.tokens, (), self.logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,12 @@ class Advance:
     is_complete: bool
 
 
-def cut(
-    tokens: Sequence[int], frames: int, vocabulary: Vocabulary, *, keep_rest: bool = False
-) -> tuple[list[Part], Advance]:
+def cut(result: Result, frames: int, vocabulary: Vocabulary, *, keep_rest: bool = False) -> tuple[list[Part], Advance]:
     """As OpenAI's program cuts: at two times in a row. What is behind the last one belongs to the next window.
 
     `keep_rest`: there is no next window, so the rest is a part, too.
     """
-    first = vocabulary.first_time
+    first, tokens, logs = vocabulary.first_time, result.tokens, result.logs
     is_time = [token >= first for token in tokens]
     is_complete = is_time[-2:] == [False, True]
     slices = [at + 1 for at in range(len(tokens) - 1) if is_time[at] and is_time[at + 1]]
@@ -52,20 +51,20 @@ def cut(
         times = [token for token in tokens if token >= first]
         if times and times[-1] != first:
             end = (times[-1] - first) * STEP_SECONDS
-        return [Part(0.0, end, tuple(tokens))], Advance(frames, is_complete)
+        return [Part(0.0, end, tokens, logs)], Advance(frames, is_complete)
     if is_complete:
         slices.append(len(tokens))
     parts, last = [], 0
     for stop in slices:
-        own = tuple(tokens[last:stop])
+        own = tokens[last:stop]
         start, end = ((token - first) * STEP_SECONDS for token in (own[0], own[-1]))
-        parts.append(Part(start, end, own))
+        parts.append(Part(start, end, own, logs[last:stop]))
         last = stop
     if is_complete:
         return parts, Advance(frames, is_complete=True)
     if keep_rest:
-        rest = tuple(tokens[last:])
+        rest = tokens[last:]
         if any(token < vocabulary.end for token in rest):
-            parts.append(Part((rest[0] - first) * STEP_SECONDS, frames * _FRAME_SECONDS, rest))
+            parts.append(Part((rest[0] - first) * STEP_SECONDS, frames * _FRAME_SECONDS, rest, logs[last:]))
         return parts, Advance(frames, is_complete=True)
     return parts, Advance((tokens[last - 1] - first) * _STRIDE, is_complete=False)

@@ -29,7 +29,6 @@ class Steps(Protocol):
 
     length: int
 
-    def reset(self) -> None: ...
     def rewind(self, length: int) -> None: ...
     def fork(self, beams: int) -> None: ...
     def step(self, token: int | Sequence[int]) -> Array: ...
@@ -46,6 +45,8 @@ class Result:
     no_speech_prob: float
     temperature: float
     language: str = ""
+    logs: tuple[float, ...] = ()
+    """Logarithm of each token's probability; none of a beam search."""
 
     @property
     def compression_ratio(self) -> float:
@@ -123,7 +124,7 @@ class Search:
 
     def languages(self) -> dict[str, float]:
         """Probability of each language in the window; leaves the first token in the decoder's cache."""
-        self._steps.reset()
+        self._steps.rewind(0)
         row = self._steps.step(self._words.begin)
         codes = list(self._words.languages)
         logs = log_softmax(row[[self._words.languages[code] for code in codes]])
@@ -131,7 +132,7 @@ class Search:
 
     def begin(self, previous: Sequence[int], start: Sequence[int], *, times: bool = True) -> None:
         """Take the text before and the beginning of the text: computed once for all tries."""
-        self._steps.reset()
+        self._steps.rewind(0)
         self._times = times
         before = [self._words.previous, *previous] if previous else []
         for token in (*before, *start, *(() if times else (self._words.no_times,))):
@@ -140,18 +141,21 @@ class Search:
                 self.no_speech_prob = float(np.exp(log_softmax(row)[self._words.no_speech]))
         self._first, self._length = np.array(row, np.float32), self._steps.length
 
-    def decode(self, temperature: float, beam: int, random: np.random.Generator) -> tuple[tuple[int, ...], float]:
-        """Tokens and the mean logarithm of their probabilities."""
+    def decode(
+        self, temperature: float, beam: int, random: np.random.Generator
+    ) -> tuple[tuple[int, ...], tuple[float, ...], float]:
+        """Tokens, the logarithms of their probabilities (none of a beam search), and the mean of these."""
         self._steps.rewind(self._length)
+        logs: tuple[float, ...] = ()
         if beam > 1 and temperature == 0:
             tokens, total = self._beams(beam)
         else:
-            tokens, total = self._one(temperature, random)
-        return tokens, total / (len(tokens) + 1)
+            tokens, logs, total = self._one(temperature, random)
+        return tokens, logs, total / (len(tokens) + 1)
 
-    def _one(self, temperature: float, random: np.random.Generator) -> tuple[tuple[int, ...], float]:
+    def _one(self, temperature: float, random: np.random.Generator) -> tuple[tuple[int, ...], tuple[float, ...], float]:
         """The likeliest token each time, or one by chance."""
-        tokens: list[int] = []
+        tokens, found = list[int](), list[float]()
         total, row, rules = 0.0, self._first.copy(), self._rules[self._times]
         for _ in range(self._most):
             rules.apply(row, tokens)
@@ -164,10 +168,11 @@ class Search:
             if token == self._words.end:
                 break
             tokens.append(token)
+            found.append(float(logs[token]))
             if len(tokens) == self._most:
                 break
             row = np.array(self._steps.step(token), np.float32)
-        return tuple(tokens), total
+        return tuple(tokens), tuple(found), total
 
     def _beams(self, beam: int) -> tuple[tuple[int, ...], float]:
         """The best `beam` texts side by side, as OpenAI's search keeps them."""

@@ -126,7 +126,7 @@ class SlidingStream:
             self.hearing_seconds += time.perf_counter() - started
             return []
         vocabulary = self._model.vocabulary
-        parts, advance = cut(result.tokens, frames, vocabulary)
+        parts, advance = cut(result, frames, vocabulary)
         next_frame = self._seek + advance.frames
         if self._options.words:
             pieces = self._model.align(parts, result, frames, self._last_end - at)
@@ -221,7 +221,8 @@ class PackedStream(TranscriptStream):
         heard = self._hear(sound, self._options)
         self.hearing_seconds += time.perf_counter() - started
         self._learn(heard)
-        pieces = heard.pieces or (Piece(0.0, len(sound) / self._rate, heard.text, heard.tokens, heard.words),)
+        whole = Piece(0.0, len(sound) / self._rate, heard.text, heard.tokens, heard.words, heard.logs)
+        pieces = heard.pieces or (whole,)
         made = []
         for piece in pieces:
             if piece.text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from openrknn.llm.files.safetensors import INDEX, WHOLE
@@ -12,18 +13,19 @@ from openrknn.voice.make.whisper.checkpoint import Checkpoint
 
 _OPENAI = b"model_state_dict"
 _HEAD = 1 << 20
+_MOST_PARTS = 100
 
 
-def is_whisper(source: Path) -> bool | None:
-    """For `voice get`: what the content says."""
+def is_whisper(source: Path) -> bool:
+    """For `voice get`: what the content says. Names alone say nothing: others have encoders and tokens, too."""
     if source.is_dir():
         types = model_types(source)
         if types and "whisper" not in types:
             return False
         if "whisper" in types or _files(source):
             return True
-        return True if any(mentions(path, b"input_features") for path in encoders(source)) else None
-    return True if _kind(source) else None
+        return any(mentions(path, b"input_features") for path in encoders(source))
+    return bool(_kind(source))
 
 
 def _kind(path: Path) -> str:
@@ -51,15 +53,15 @@ def _files(place: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def open_checkpoint(source: Path) -> Checkpoint:
-    """The weights of a file or folder."""
+def open_checkpoint(source: Path, more: Sequence[Path] = ()) -> Checkpoint:
+    """The weights of a file or folder; `more` are folders with the other parts of a file in parts."""
     if source.is_file():
         kind = _kind(source)
         if not kind:
             raise VoiceSetError(
                 f"{source}: no Whisper: neither OpenAI's checkpoint (.pt), nor whisper.cpp's (ggml), nor CTranslate2's"
             )
-        return _open(kind, source)
+        return _open(kind, source, [source.parent, *more])
     for name in (INDEX, WHOLE, folder.PICKLED):
         if found := sorted(source.rglob(name)):
             return folder.read(found[0].parent)
@@ -68,29 +70,26 @@ def open_checkpoint(source: Path) -> Checkpoint:
         names = ", ".join(path.name for _, path in files[:8])
         raise VoiceSetError(f"{source}: has several models ({names}); give the one that is meant")
     if files:
-        return _open(*files[0])
+        return _open(*files[0], [source, *more])
     return exported.read(source)
 
 
-def _open(kind: str, path: Path) -> Checkpoint:
+def _open(kind: str, path: Path, places: Sequence[Path]) -> Checkpoint:
     if kind == "ggml":
         return ggml.read(path)
     if kind == "openai":
         return openai.read(path)
-    return ctranslate.read(_pieces(path))
+    return ctranslate.read(_pieces(path, places))
 
 
-def _pieces(path: Path) -> list[Path]:
-    """`model.bin.part1` and those behind it, which may be in folders beside its own."""
+def _pieces(path: Path, places: Sequence[Path]) -> list[Path]:
+    """`model.bin.part1` and those behind it, wherever they are."""
     if not path.name.endswith(".part1"):
         return [path]
     stem, found = path.name.removesuffix("1"), [path]
-    for number in range(2, 100):
-        places = [path.with_name(f"{stem}{number}")]
-        for up in list(path.parents)[:4]:
-            places += sorted(up.rglob(f"{stem}{number}"))
-        following = next((place for place in places if place.is_file()), None)
-        if following is None:
-            return found
-        found.append(following)
+    for number in range(2, _MOST_PARTS):
+        following = [one for place in places for one in sorted(place.rglob(f"{stem}{number}")) if one.is_file()]
+        if not following:
+            break
+        found.append(following[0])
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.listener import AUTO
 from openrknn.voice.make.whisper.alignment import alignment_heads
 from openrknn.voice.make.whisper.checkpoint import Checkpoint
 from openrknn.voice.make.whisper.detect import open_checkpoint
@@ -30,6 +31,7 @@ def make(
     precision: str = "fp16",
     progress: Callable[[str, int, int], None] | None = None,
     licence: str = "MIT",
+    more: Sequence[Path] = (),
 ) -> VoiceSet:
     """From a file or a folder: OpenAI's .pt, whisper.cpp's .bin, CTranslate2's, safetensors, or exported ONNX."""
     if precision not in PRECISIONS:
@@ -37,7 +39,7 @@ def make(
     report = progress or (lambda *_: None)
     steps = 4
     report("reading weights", 0, steps)
-    weights = open_checkpoint(source)
+    weights = open_checkpoint(source, more)
     pieces = pieces_of(weights, source)
     report("compiling the encoder", 1, steps)
     _compile(encoder_graph(weights), folder / "encoder.rknn", target)
@@ -46,9 +48,9 @@ def make(
     (folder / "decoder.rknnz").write_bytes(decoder_file(weights, target, alignment))
     write_pieces(folder / "tokens.bin", pieces)
     report("done", steps, steps)
-    is_many = b"<|de|>" in pieces and weights.words > _ENGLISH
+    is_many = b"<|de|>" in pieces and weights.words != _ENGLISH
     made = VoiceSet(
-        folder, name, "whisper", "transcriber", _RATE, "multilingual" if is_many else "en", target, licence,
+        folder, name, "whisper", "transcriber", _RATE, AUTO if is_many else "en", target, licence,
         origin or source.name,
         files={"encoder": "encoder.rknn", "decoder": "decoder.rknnz", "tokens": "tokens.bin"},
         options={"mels": weights.mels, "frames": weights.frames, "precision": precision, "multilingual": is_many,
@@ -59,7 +61,7 @@ def make(
 
 
 _ENGLISH = 51864
-"""Tokens of the models for English only; the others have more."""
+"""Tokens of the models for English only."""
 
 
 def decoder_file(weights: Checkpoint, target: str, alignment: Sequence[tuple[int, int]]) -> bytes:
