@@ -154,7 +154,7 @@ def test_windows_are_the_whole() -> None:
         product(step, value[:, :2], one)
 
 
-CHANGES = {
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "no_format": ({"format": 9}, "no plan of format"),
     "outside": ({"net": "../x.rknn"}, "not a path inside"),
     "window": ({"window": 0}, "window should be"),

@@ -7,7 +7,8 @@ with Transcriber("moonshine-tiny") as listen:
 
 audio       Audio: numbers and their rate;   files, streams, microphones, other rates
 activity    VoiceActivity: where somebody speaks;   spans: by which rules
-speaker     Speaker: text in, a voice out;   piper: voices of Piper
+speaker     Speaker: text in, a voice out;   piper, kokoro, matcha: families;   products: graphs of any length;
+            text: numbers in words, SSML
 transcriber Transcriber: sound to text;   stream: while it is spoken;   segments: its pauses
 listener    ListenOptions: what is asked of a model;   the families of models and what they offer;   moonshine: one
 denoiser    Denoiser: speech without its noise

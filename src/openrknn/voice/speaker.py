@@ -26,6 +26,7 @@ from openrknn.voice.audio import Audio, Samples, resample
 from openrknn.voice.audio.loudness import at_loudness
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.kokoro.speaking import KokoroVoice
+from openrknn.voice.matcha.speaking import MatchaVoice
 from openrknn.voice.piper.config import read_config
 from openrknn.voice.piper.speaking import PiperVoice
 from openrknn.voice.sets import FILE, VoiceSet, home, open_set
@@ -37,7 +38,9 @@ _VERSION = 2
 """Of the sets that are made of a voice file: another number, and they are made again."""
 
 
-FAMILIES: dict[str, Callable[[VoiceSet, str], Talker]] = {"piper": PiperVoice, "kokoro": KokoroVoice}
+FAMILIES: dict[str, Callable[[VoiceSet, str], Talker]] = {
+    "piper": PiperVoice, "kokoro": KokoroVoice, "matcha": MatchaVoice,
+}  # fmt: skip
 """Family of a set -> what opens it."""
 
 

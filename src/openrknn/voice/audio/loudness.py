@@ -25,7 +25,8 @@ def lufs(samples: npt.NDArray[np.float32], rate: int) -> float:
 
 
 def _above(powers: npt.NDArray[np.float64], floor: float) -> npt.NDArray[np.float64]:
-    return powers[np.array([_level(float(power)) > floor for power in powers], bool)]
+    found: npt.NDArray[np.float64] = powers[np.array([_level(float(power)) > floor for power in powers], bool)]
+    return found
 
 
 def _level(power: float) -> float:

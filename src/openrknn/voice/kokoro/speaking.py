@@ -62,7 +62,11 @@ class KokoroVoice:
         styles = self._styles[speaker]
         style = np.array(styles[min(max(len(ids) - 2, 0), len(styles) - 1)], np.float32)
         speed = np.array([1 / scales.length], np.float32)
-        values = {"ids": np.asarray([list(ids)], np.int64), "style": style[None], "speed": speed}
+        values: dict[str, npt.NDArray[Any]] = {
+            "ids": np.asarray([list(ids)], np.int64),
+            "style": style[None],
+            "speed": speed,
+        }
         names = {"input_ids": "ids", "tokens": "ids"}
         return {name: values[names.get(name, name)] for name in self.graph.plan.inputs}
 

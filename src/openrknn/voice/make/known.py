@@ -76,6 +76,11 @@ FAMILIES: dict[str, Family] = {
         "speech to text, streaming: encoder, decoder, joiner and tokens.txt of sherpa-onnx",
         "openrknn.voice.make.transducer:is_transducer",
     ),
+    "matcha": Family(
+        "openrknn.voice.make.matcha",
+        ("model-steps-*.onnx", "*hifigan*.onnx|*vocoder*.onnx", "tokens.txt"),
+        "text to speech: Matcha and a HiFi-GAN vocoder, as sherpa-onnx has them",
+    ),
     "kokoro": Family(
         "openrknn.voice.make.kokoro",
         ("kokoro*.onnx|kokoro-fp32.part0.bin|model.onnx", "voices/*.bin|voices.bin"),

@@ -151,7 +151,7 @@ class _Check:
         return value
 
     def step(self, entry: Any, where: str) -> Step:
-        kind = _NAMES.get(entry.get("step")) if isinstance(entry, dict) else None
+        kind = _NAMES.get(str(entry.get("step"))) if isinstance(entry, dict) else None
         if kind is None:
             raise self.wrong(where, "is of no known kind")
         if kind is CpuStep:
