@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from openrknn.errors import FormatError, RknnError, UnsupportedError
 from openrknn.llm.compile import compile_language
 from openrknn.llm.compiled_assets import VOCABULARY, tokenizer_in, vocabulary_assets
 from openrknn.llm.config import Rope
+from openrknn.llm.engine import Cache
 from openrknn.llm.errors import TokenizerError
 from openrknn.llm.file import read_language
 from openrknn.llm.generation.errors import ContextFullError, PromptError
@@ -24,6 +26,7 @@ from openrknn.llm.measuring import board_costs, measure_speed
 from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
+from openrknn.llm.weights import Floats
 from tests.llm.fakes import FakeVocabulary
 from tests.llm.quantise.sources import MemorySource
 from tests.llm.test_tokens import byte_pair_metadata
@@ -119,6 +122,27 @@ def test_prompts_on_disk(compiled: Path, tmp_path: Path) -> None:
             load_prompt(again, file)
     with pytest.raises(ContextFullError, match="65 tokens"):
         save_prompt(model, [1] * 65, file)
+
+
+def test_a_prompt_that_was_computed_is_saved_as_it_is(compiled: Path, tmp_path: Path) -> None:
+    model = open_model(compiled, device="software", sequences=1)
+    prompt = list(range(40, 60))
+    model.generator.complete(prompt, GREEDY)
+    engine, computed = model.generator.engine, []
+    forward = engine.forward
+
+    def counted(cache: Cache, tokens: Sequence[int], **options: bool) -> Floats:
+        computed.extend(tokens)
+        return forward(cache, tokens, **options)
+
+    engine.forward = counted  # type: ignore[method-assign]
+    save_prompt(model, prompt, tmp_path / "prompt.bin")
+    assert not computed
+    save_prompt(model, [*prompt[:12], 3, 4, 5], tmp_path / "other.bin")
+    assert computed == [3, 4, 5]
+    again = open_model(compiled, device="software", sequences=1)
+    assert load_prompt(again, tmp_path / "prompt.bin") == 20
+    assert again.generator.complete(prompt, GREEDY).statistics.reused_tokens == 19
 
 
 def test_what_a_board_is_expected_to_take(compiled: Path) -> None:

@@ -59,6 +59,13 @@ class Prefixes:
         cache.truncate(best)
         return cache, best
 
+    def holding(self, prompt: Sequence[int]) -> Cache | None:
+        """A copy of a cache that has all of a prompt, cut to it; None: there is none."""
+        for tokens, cache in reversed(self._kept):
+            if common_prefix(tokens, prompt) == len(prompt):
+                return self._copied(cache, len(prompt))
+        return None
+
     @staticmethod
     def _copied(cache: Cache, size: int) -> Cache:
         made = cache.copy()

@@ -43,7 +43,10 @@ class SavingEngine(Protocol):
 
 
 def save_prompt(model: LanguageModel, prompt: Sequence[int], path: str | os.PathLike[str]) -> None:
-    """Compute a prompt and write its keys and values. The file belongs to this model in this form."""
+    """Write keys and values of a prompt. The file belongs to this model in this form.
+
+    Of what a request before has computed, nothing is computed again; the rest is, and is a prefix for requests to come.
+    """
     engine = _engine(model)
     if not prompt:
         raise PromptError("there is no prompt to keep")
@@ -51,12 +54,20 @@ def save_prompt(model: LanguageModel, prompt: Sequence[int], path: str | os.Path
         raise ContextFullError(
             f"the prompt has {len(prompt)} tokens and the context holds {model.generator.engine.capacity}"
         )
-    cache = model.generator.engine.new_cache()
-    try:
-        model.generator.engine.forward(cache, list(prompt))
-        rows = np.ascontiguousarray(engine.rows_of(cache))
-    finally:
-        cache.close()
+    prefixes = model.generator.scheduler.prefixes
+    held = prefixes.holding(prompt)
+    if held is not None:
+        rows = np.ascontiguousarray(engine.rows_of(held))
+        held.close()
+    else:
+        cache, done = prefixes.take(prompt)
+        try:
+            model.generator.engine.forward(cache, list(prompt[done:]))
+            rows = np.ascontiguousarray(engine.rows_of(cache))
+        except BaseException:
+            cache.close()
+            raise
+        prefixes.give(prompt, cache)
     rows = rows.astype(rows.dtype.newbyteorder("<"))
     head = json.dumps(
         {"model": _identity(model), "tokens": list(prompt), "shape": rows.shape, "type": rows.dtype.str}
