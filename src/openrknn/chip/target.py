@@ -164,6 +164,8 @@ class Target:
     """Two operands are read only if their surfaces are equally far apart: one of them is copied else."""
     pairs_surfaces: bool = False
     """Surfaces of what a convolution adds are read two by two: beside the last of an odd number there has to be one."""
+    narrow_weights: bool = False
+    """fp16 features take weights of int4."""
     scales_tables: bool = True
     """fp16: the output converter divides what comes from a lookup table by a power of two."""
     aligned_inputs: bool = False

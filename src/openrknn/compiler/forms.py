@@ -202,15 +202,21 @@ class SquareSum:
     power: int
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowProduct:
+    """Inputs: map of fp16, weights of int4 [O, I], scales [O]; a fourth one is added to the result."""
+
+
 Form = (
-    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Fold | Gate | Pool | Product
-    | Repeat | Slice | Softmax | SquareSum | Turn
+    Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Fold | Gate | NarrowProduct | Pool
+    | Product | Repeat | Slice | Softmax | SquareSum | Turn
 )  # fmt: skip
 FORMS = MappingProxyType({
     "Activation": Activation, "Binary": Binary, "BlockTurn": BlockTurn, "CachedScores": CachedAttention,
     "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv, "Fold": Fold, "Gate": Gate,
-    "InverseEstimate": Estimate, "MaskScores": CachedAttention, "Pool": Pool, "Product": Product, "Repeat": Repeat,
-    "RootEstimate": Estimate, "Slice": Slice, "Softmax": Softmax, "SquareSum": SquareSum, "Turn": Turn,
+    "InverseEstimate": Estimate, "MaskScores": CachedAttention, "NarrowProduct": NarrowProduct, "Pool": Pool,
+    "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate, "Slice": Slice, "Softmax": Softmax,
+    "SquareSum": SquareSum, "Turn": Turn,
 })  # fmt: skip
 """Operator of the intermediate form -> what a normalised one has."""
 

@@ -110,6 +110,8 @@ def compile_language(
     products = IntegerProducts(quantised)
     check(source.config, chip, capacity)
     products.check(source)
+    if products.has_int4:
+        check_int4(target)
     if quantised is not None and source.config.head_size % HEAD_GROUP:
         raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
     _check_options(source, capacity, prefill)
@@ -154,6 +156,13 @@ def compile_language(
     )  # fmt: skip
     tell("write", 1, 1)
     return CompiledLanguage(file, inside, costs, shared)
+
+
+def check_int4(target: str) -> None:
+    """Raises `OptionError` for a chip that does not multiply fp16 by int4."""
+    chip = target_of(CompileOptions(target=target).chip)
+    if not chip.narrow_weights:
+        raise OptionError(f"{chip.name}: it has no int4 weights for fp16; rk3576 and rv1126b have")
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:

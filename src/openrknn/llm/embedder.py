@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from openrknn.container.load import load
 from openrknn.device import Device
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.llm.config import LanguageConfig
@@ -40,7 +41,7 @@ class NpuEmbedder:
         name = file.path or "the language model"
         if not makes_embeddings(file.config):
             raise UnsupportedError(f"{name} generates text: open it with openrknn.llm.npu.NpuEngine")
-        self._session = Session(file.step, device)
+        self._session = Session(load(file.step), device)
         try:
             if len(self._session.model.graphs) != len(file.graphs):
                 raise FormatError(f"{name} has {len(self._session.model.graphs)} graphs, and says {len(file.graphs)}")

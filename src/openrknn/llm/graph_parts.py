@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.compiler.forms import Activation, Binary, BlockTurn, Concat, Conv, Estimate, Fold, SquareSum
+from openrknn.compiler.forms import (
+    Activation,
+    Binary,
+    BlockTurn,
+    Concat,
+    Conv,
+    Estimate,
+    Fold,
+    NarrowProduct,
+    SquareSum,
+)
 from openrknn.compiler.ir import Graph, Op, Quantization
 from openrknn.compiler.normalise.layer_norm import NormParts
 from openrknn.compiler.targets import Target
@@ -166,10 +176,12 @@ class GraphParts:
         self, name: str, x: str, outputs: int, make: Callable[[], Array], bias: Callable[[], Array] | None = None, *,
         activation: Activation | None = None, addend: str | None = None, integers: Integers | None = None,
     ) -> str:  # fmt: skip
+        if integers is not None and integers.scale is None:
+            return self._narrow(name, x, outputs, integers, bias=bias, activation=activation, addend=addend)
         inner, is_packed = self.graph.shape(x)[1], name in self.packed
         shape = (outputs, inner, 1, 1)
         if integers is not None:
-            x = self._rounded(x, integers.scale)
+            x = self._rounded(x, integers.scale or 1.0)
             weights = self.constants.put(f"{name}_matrix", integers.matrix, shape, is_packed=is_packed)
             self.stored.put(weights, integers.stored)
         else:
@@ -182,6 +194,29 @@ class GraphParts:
         joins = addend is not None and integers is None  # the pipe of integers adds nothing of fp16
         inputs = [x, weights, summand, *([addend] if joins and addend is not None else [])]
         self._op("Conv", name, inputs, [made], Conv((1, 1), activation=activation))
+        return made if addend is None or joins else self._binary(f"{name}.sum", "add", made, addend)
+
+    def _narrow(
+        self, name: str, x: str, outputs: int, integers: Integers, *, bias: Callable[[], Array] | None,
+        activation: Activation | None, addend: str | None,
+    ) -> str:  # fmt: skip
+        """A product with weights of int4; a bias and a function are operators of their own behind it."""
+        is_plain = bias is None and activation is None
+        shape = outputs, self.graph.shape(x)[1]
+        weights = self.constants.put(f"{name}_int4", lambda: integers.make()[0], shape)
+        scales = self.constants.put(f"{name}_scales", lambda: integers.make()[1], (outputs,))
+        made = self._value(name, (1, outputs, 1, self.tokens))
+        joins = [addend] if addend is not None and is_plain else []
+        self._op("NarrowProduct", name, [x, weights, scales, *joins], [made], NarrowProduct())
+        if bias is not None:
+            summand = self.graph.add_constant(f"{name}_summand", bias().reshape(1, outputs, 1, 1))
+            summed = self._value(f"{name}.biased", self.graph.shape(made))
+            self._op("Binary", summed, [made, summand], [summed], Binary("add", "channel"))
+            made = summed
+        if activation is not None:
+            active = self._value(f"{name}.active", self.graph.shape(made))
+            self._op("Activation", active, [made], [active], activation)
+            made = active
         return made if addend is None or joins else self._binary(f"{name}.sum", "add", made, addend)
 
     def _rounded(self, x: str, scale: float) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from openrknn.compiler.errors import OptionError
 from openrknn.compiler.ir import StoredWeights
 from openrknn.llm.quantise.model import Quantised
-from openrknn.llm.quantise.products import Int8Product
+from openrknn.llm.quantise.products import Int4Product, Int8Product
 from openrknn.llm.weights import WeightSource
 
 Array = npt.NDArray[Any]
@@ -22,7 +22,8 @@ Array = npt.NDArray[Any]
 class Integers:
     """One product of the graph: the scale of what it reads, and what makes its integers and their scales."""
 
-    scale: float
+    scale: float | None
+    """None: weights of int4 for inputs of fp16."""
     make: Callable[[], tuple[Array, Array]]
     """([outputs, inputs], [outputs])."""
 
@@ -54,14 +55,20 @@ class LazyStored(dict[str, StoredWeights]):
 
 
 class IntegerProducts:
-    """The int8 products of a model, or none of them."""
+    """The products of a model with weights of int8 or int4, or none of them."""
 
     def __init__(self, quantised: Quantised | None) -> None:
         self._products = {} if quantised is None else dict(quantised.products)
-        wrong = next((name for name, one in self._products.items() if not isinstance(one, Int8Product)), None)
-        if wrong is not None:
-            raise OptionError(f"{wrong} is no product of int8: W8A8 can be compiled, W4A16 only be measured")
+        for name, one in self._products.items():
+            if isinstance(one, Int4Product) and one.scales.shape[1] > 1:
+                raise OptionError(f"{name} has {one.scales.shape[1]} groups of inputs; int4 with one scale per output "
+                                  "(group=0) can be compiled, groups only be measured")  # fmt: skip
         self.online = {} if quantised is None else dict(quantised.online)
+
+    @property
+    def has_int4(self) -> bool:
+        """Whether there are weights of int4."""
+        return any(isinstance(one, Int4Product) for one in self._products.values())
 
     def check(self, source: WeightSource) -> None:
         """Weights of norms have to be in the products already: these were rounded with them."""
@@ -78,14 +85,15 @@ class IntegerProducts:
         found = [self._products[name] for name in names if name in self._products]
         if len(found) != len(names):
             return None
-        parts = [one for one in found if isinstance(one, Int8Product)]
+        parts = [one for one in found if isinstance(one, Int8Product | Int4Product)]
 
         def make() -> tuple[Array, Array]:
             stored = np.concatenate([one.weights for one in parts])[rows]
-            scales = np.concatenate([one.scales for one in parts]).astype(np.float64)[rows]
+            scales = np.concatenate([one.scales.reshape(-1) for one in parts]).astype(np.float64)[rows]
             scales = scales if factors is None else scales * factors
             if order is not None:
                 stored, scales = stored[order], scales[order]
             return (stored if columns is None else stored[:, columns]), scales
 
-        return Integers(parts[0].input_scale, make)
+        first = parts[0]
+        return Integers(first.input_scale if isinstance(first, Int8Product) else None, make)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import OptionError
+from openrknn.container.load import load
 from openrknn.llm.compile import compile_language
 from openrknn.llm.config import Rope
+from openrknn.llm.file import read_language
 from openrknn.llm.npu import NpuEngine
 from openrknn.llm.quantise.engine import QuantisedEngine
 from openrknn.llm.quantise.measure import log_softmax
@@ -78,5 +80,27 @@ def test_what_cannot_be_compiled_is_named(quantised: Quantised) -> None:
     source = MemorySource(**CHANGES)
     with pytest.raises(OptionError, match="quantise the model with rotation"):
         compile_language(quantise_language(source, TEXTS, rotate=False), capacity=32, prefill=())
-    with pytest.raises(OptionError, match="W4A16 only be measured"):
-        compile_language(quantise_language(source, TEXTS, precision="w4a16"), capacity=32, prefill=())
+    grouped = quantise_language(source, TEXTS, precision="w4a16", group=32)
+    with pytest.raises(OptionError, match="groups of inputs"):
+        compile_language(grouped, "rk3576", capacity=32, prefill=())
+    whole = quantise_language(source, TEXTS, precision="w4a16", group=0)
+    with pytest.raises(OptionError, match="rk3576 and rv1126b"):
+        compile_language(whole, "rk3588", capacity=32, prefill=())
+
+
+@pytest.mark.parametrize("biases", [False, True])
+def test_weights_of_int4(biases: bool) -> None:
+    """W4A16 on RK3576: one task for a product, a quarter of the bytes of fp16."""
+    source = MemorySource(biases=biases, **CHANGES)
+    narrow = quantise_language(source, TEXTS, precision="w4a16", group=0, skip=["head"])
+    reference = QuantisedEngine(narrow)
+    wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)
+    compiled = compile_language(narrow, "rk3576", capacity=32, prefill=(32,))
+    with NpuEngine(compiled.data, "software") as engine:
+        found = engine.forward(engine.new_cache(), TOKENS, all_logits=True)
+        last = engine.forward(engine.new_cache(), TOKENS)
+    error = np.square(found - wanted).sum(axis=1) / np.square(wanted).sum(axis=1)
+    assert error.max() < 1e-4
+    assert np.square(last[0] - wanted[-1]).sum() < 1e-4 * np.square(wanted[-1]).sum()
+    tensors = {one.name: one.size_bytes for one in load(read_language(compiled.data).step).graphs[0].tensors}
+    assert tensors["layers.0.up_w"] == 64 * 192 // 2

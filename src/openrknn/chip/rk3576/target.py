@@ -36,6 +36,7 @@ def _target(chip: str) -> Target:
         pointers=frozenset({"CNA", "CORE", "DPU", "DPU_RDMA", "PPU", "PPU_RDMA"}),
         unwritten=frozenset(UNWRITTEN),
         aligned_inputs=True,
+        narrow_weights=True,
         reduces_channels=False,
         largest_pool=7,
         averages_floats=False,

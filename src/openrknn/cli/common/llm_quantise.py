@@ -27,7 +27,7 @@ def add_quantise_arguments(parser: argparse.ArgumentParser) -> None:
     """What only `llm quantise` takes."""
     parser.add_argument("--calibrate", metavar="TEXT", help="quantise: another text, for the ranges of activations")
     parser.add_argument("--precision", choices=("w8a8", "w4a16"), default="w8a8",
-                        help="quantise: int8 for both (w8a8), or int4 for weights (w4a16)")  # fmt: skip
+                        help="quantise: int8 for both (w8a8), or int4 weights (w4a16: RK3576, RV1126B)")  # fmt: skip
     parser.add_argument("--adapt", type=float, metavar="SECONDS", default=0.0,
                         help="quantise: what rounding by the data (GPTQ) may take (0)")  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", default=2048,
@@ -41,7 +41,7 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     """Quantise, measure, and write what was asked for."""
     if not arguments.calibrate:
         raise CommandError("llm quantise needs --calibrate with another text than the one it is measured on")
-    from openrknn.llm.compile import compile_language
+    from openrknn.llm.compile import check_int4, compile_language
     from openrknn.llm.compiled_assets import assets_of
     from openrknn.llm.files import open_weights
     from openrknn.llm.home import find_model
@@ -50,6 +50,9 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.llm.quantise.report import make_report
     from openrknn.llm.tokens import open_tokenizer
 
+    is_int4 = arguments.precision == "w4a16"
+    if is_int4 and arguments.output:
+        check_int4(arguments.target)
     path = find_model(arguments.model)
     source, tokenizer = open_weights(path, context=arguments.context), open_tokenizer(path)
     prefix = _prefix(tokenizer)
@@ -59,7 +62,8 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     with stages(output) as tell:
         quantised = quantise_language(
             source, list(windows(calibration, prefix, size)), precision=arguments.precision, prefix=prefix,
-            online=arguments.precision == "w8a8", adapt_seconds=arguments.adapt, progress=tell,
+            online=not is_int4, adapt_seconds=arguments.adapt,
+            group=0 if arguments.output else 128, skip=["head"] if is_int4 else [], progress=tell,
         )  # fmt: skip
         details = bool(arguments.report or output.is_json)
         report = make_report(

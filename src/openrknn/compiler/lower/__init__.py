@@ -29,6 +29,7 @@ from openrknn.compiler.lower.convolution import lower_convolution
 from openrknn.compiler.lower.cpu import lower_cpu, lower_reshape
 from openrknn.compiler.lower.elementwise import copy_task, lower_activation, lower_binary, lower_repeat
 from openrknn.compiler.lower.gate import lower_gate
+from openrknn.compiler.lower.narrow import lower_narrow
 from openrknn.compiler.lower.pooling import lower_pool
 from openrknn.compiler.lower.product import lower_product
 from openrknn.compiler.lower.schedule import schedule
@@ -56,6 +57,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Gate": lower_gate,
     "InverseEstimate": lower_estimate,
     "MaskScores": lower_masks,
+    "NarrowProduct": lower_narrow,
     "Pool": lower_pool,
     "Product": lower_product,
     "Repeat": lower_repeat,

@@ -54,12 +54,12 @@ def stored_channels(chip: Target, channels: int, *, packed: bool = False) -> int
 def pointwise_task(
     chip: Target, source: Line, target: Line, pixels: int, weights: Place, *, gain: float = 1.0, packed: bool = False,
     fill: int = 0, kernels: int = 0, addend: Residual | None = None,
-    stages: Stages | None = None,
+    stages: Stages | None = None, reads: bool = False,
 ) -> Task:  # fmt: skip
     """target = weights * source. `packed`: one number per pixel, back to back. `fill`: bits of channels that pad.
 
     `kernels`: how many there are in memory, if there are more than channels of the target. `addend`: a map that is
-    added. `stages`: everything else, in place of a gain.
+    added. `stages`: everything else, in place of a gain; `reads`: they have operands in memory.
     """
     form, buffer = chip.fp16, chip.buffer
     kernel_bytes = stored_channels(chip, source.channels, packed=packed) * form.element_bytes
@@ -85,7 +85,7 @@ def pointwise_task(
             finish = Finish(1.0, None, flying=False, stages=stages)
             finish.operand(EwAlgorithm.ADD, None, relu=False)
             stages = finish.stages
-    made = convolution_task(task, stages, reads=addend is not None)
+    made = convolution_task(task, stages, reads=reads or addend is not None)
     return Task(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
 
 

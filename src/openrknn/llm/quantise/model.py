@@ -102,7 +102,8 @@ def quantise_language(
     """Quantise a model with calibration texts (tokens, each from its first position on).
 
     `rotate`: None for where the model allows it. `adapt_seconds`: what rounding by the data may take; products that
-    come after it are rounded to the nearest. `skip`: products or kinds that stay in float. Raises `UnsupportedError`.
+    come after it are rounded to the nearest. `group`: inputs that share a scale of int4 (0: all of an output, which is
+    what can be compiled). `skip`: products or kinds that stay in float. Raises `UnsupportedError`.
     """
     if not source.config.causal:
         raise UnsupportedError(f"{source.config.architecture}: only models that make text are quantised here")
@@ -155,7 +156,8 @@ def turn_online(name: str, x: Floats, online: Mapping[str, int]) -> Floats:
 def _product(matrix: Floats, seen: Seen, precision: Precision, ranges: Ranges, group: int, *, adapts: bool) -> Product:
     is_int8 = precision == "w8a8"
     most = INT8_MOST if is_int8 else INT4_MOST
-    scales = int8_scales(matrix) if is_int8 else int4_scales(matrix, group_size(matrix.shape[1], group))
+    size = group_size(matrix.shape[1], group) if group else matrix.shape[1]
+    scales = int8_scales(matrix) if is_int8 else int4_scales(matrix, size)
     if adapts and seen.hessian is not None:
         stored = round_by_data(matrix, scales, most, seen.hessian)
     else:
