@@ -253,7 +253,8 @@ def test_live_text(server: Server) -> None:
     assert ask(server, "POST", f"/v1/audio/live/{session}", b"", TOKEN).status == 404
     session = ask(server, "POST", "/v1/audio/live", headers=TOKEN).json["id"]
     assert ask(server, "DELETE", f"/v1/audio/live/{session}", headers=TOKEN).status == 200
-    assert ask(server, "POST", "/v1/audio/live?rate=x", headers=TOKEN).status == 400
+    for wrong in ("rate=x", "language=de", "task=translate"):
+        assert ask(server, "POST", f"/v1/audio/live?{wrong}", headers=TOKEN).status == 400
     session = ask(server, "POST", "/v1/audio/live", headers=TOKEN).json["id"]
     assert ask(server, "POST", f"/v1/audio/live/{session}", b"odd", TOKEN).status == 400
 

@@ -22,9 +22,8 @@ def test_talking_to_the_page_and_being_answered(tmp_path: Path) -> None:
         "--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream",
         f"--use-file-for-fake-audio-capture={recording}", "--autoplay-policy=no-user-gesture-required",
     ]  # fmt: skip
-    settings = Settings(
-        [], voices=make_sets(tmp_path), http_port=0, grpc_port=None, token="sesame", workers="in-process"
-    )
+    voices = [*make_sets(tmp_path), *make_sets(tmp_path, "polyglot")]
+    settings = Settings([], voices=voices, http_port=0, grpc_port=None, token="sesame", workers="in-process")
     with running(settings, open_voice=open_fake) as server, sync_playwright() as player:
         browser = player.chromium.launch(executable_path=CHROMIUM, args=flags)
         tab = Watched(browser, server.url, permissions=["microphone"])
@@ -41,8 +40,17 @@ def test_talking_to_the_page_and_being_answered(tmp_path: Path) -> None:
         assert "s heard" in page.inner_text("#heard")
         # A recording is exact.
         (tmp_path / "exact.wav").write_bytes(wav(1, 2, 3))
+        (tmp_path / "other.wav").write_bytes(wav(4, 5))
         page.set_input_files("#recording", str(tmp_path / "exact.wav"))
         page.wait_for_selector("#said >> text=one two three")
+        assert not page.is_visible("#language"), "one language leaves nothing to choose"
+        page.select_option("#listener", "polyglot")
+        page.select_option("#language", "en")
+        page.set_input_files("#recording", str(tmp_path / "other.wav"))
+        page.wait_for_selector("#said >> text=four five")
+        page.select_option("#task", "translate")
+        page.set_input_files("#recording", str(tmp_path / "exact.wav"))
+        page.wait_for_selector("#said >> text=one in English")
         page.fill("#text", "Hello there")
         page.select_option("#speaker", label="mouth: loud")
         page.click("#speak")

@@ -180,6 +180,8 @@ def _voice(one: Voice) -> dict[str, Any]:
         "name": one.name,
         "kind": one.kind,
         "language": one.language,
+        "languages": one.languages,
+        "tasks": one.tasks,
         "speakers": one.speakers,
         "problem": one.problem,
         "requests": stats.successes,

@@ -1,6 +1,6 @@
 """/v1/audio/live: text while somebody speaks, over plain HTTP.
 
-    POST   /v1/audio/live?model=NAME&rate=16000   a session: {"id": ...}
+    POST   /v1/audio/live?model=NAME&rate=16000   a session: {"id": ...}; &language=de, &task=translate
     POST   /v1/audio/live/ID                      16-bit little-endian samples of one channel; what is heard by now
     POST   /v1/audio/live/ID?end=1                the same for the last ones; the session ends
     DELETE /v1/audio/live/ID                      nobody wants to know any more
@@ -23,7 +23,10 @@ from starlette.responses import JSONResponse, Response
 from openrknn.serve.errors import BadRequestError, ConflictError, NotFoundError, ServeError
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.body import read_body
-from openrknn.serve.voice.operations import Ears
+from openrknn.serve.voice.names import code_of_language
+from openrknn.serve.voice.operations import Asked, Ears
+from openrknn.serve.voice.voice import Voice
+from openrknn.voice.listener import AUTO, ListenOptions
 from openrknn.voice.results import Segment
 
 __all__ = ["Live"]
@@ -58,10 +61,11 @@ class Live:
         if not rate.isascii() or not rate.isdigit() or len(rate) > 6:
             raise BadRequestError("'rate' is the number of samples a second")
         voice = self._plane.voices.find(request.query_params.get("model", ""), "transcriber")
+        asked = _asked(request, voice)
         silent = [name for name, one in self._sessions.items() if not one.has_stream and not one.is_busy]
         for name in silent[: max(len(silent) - _MOST_SILENT + 1, 0)]:  # the oldest ones
             await self._end(name)
-        session = _Session(Ears(voice, self._limits, int(rate)))
+        session = _Session(Ears(voice, self._limits, int(rate), asked=asked))
         identity = secrets.token_urlsafe(16)
         self._sessions[identity] = session
         self._wind(identity, session)
@@ -147,3 +151,15 @@ class Live:
         except ServeError:
             if error is None:
                 raise
+
+
+def _asked(request: Request, voice: Voice) -> Asked:
+    task, given = request.query_params.get("task") or "transcribe", request.query_params.get("language", "")
+    code = code_of_language(given)
+    if task != "transcribe" and task not in voice.tasks:
+        raise BadRequestError(f"{voice.name!r} can transcribe, not {task[:40]!r}").about("task")
+    if code not in {"", AUTO} and not voice.understands(code):
+        raise BadRequestError(f"{voice.name!r} understands {voice.language_names()}, not {given[:40]!r}").about(
+            "language"
+        )
+    return Asked(ListenOptions(language=(code or AUTO) if len(voice.languages) > 1 else "", task=task))

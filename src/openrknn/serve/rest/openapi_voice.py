@@ -40,6 +40,8 @@ def voice_paths() -> _Words:
                 {"name": "model", "in": "query", "schema": _TEXT, "description": "A voice for speech to text"},
                 {"name": "rate", "in": "query", "schema": {"type": "integer", "minimum": 4000, "maximum": 384000},
                  "description": "Samples a second of what will be sent"},
+                {"name": "language", "in": "query", "schema": _TEXT, "description": "Its code; else it is detected"},
+                {"name": "task", "in": "query", "schema": {"enum": ["transcribe", "translate"]}},
             ],
             "post": _operation("Begin to listen", _json({"type": "object", "required": ["id"]})),
         },

@@ -22,12 +22,27 @@ export function leaveVoice() {
 
 function listenCard(voices) {
   const select = names("listener", voices.map((voice) => [voice.name, `${voice.name} (${voice.language})`]));
+  const language = h("select", { id: "language" });
+  const task = names("task", [["transcribe", "As it is said"], ["translate", "In English"]]);
+  const languageLabel = h("label", {}, "Language", language), taskLabel = h("label", {}, "Text", task);
   const button = h("button", { class: "primary mic", id: "mic", "aria-pressed": "false" }, microphone(), h("span", {}, "Start talking"));
   const level = h("meter", { min: 0, max: 1, value: 0, "aria-label": "How loud it is" });
   const text = h("p", { class: "said", id: "said", "aria-live": "polite" });
   const note = h("p", { class: "small muted", id: "heard" }, "Your voice goes to this server and nowhere else.");
   const file = h("input", { type: "file", accept: "audio/*", id: "recording" });
   let stop = null;
+
+  /** What the chosen model can be asked for; a model of one language leaves nothing to choose. */
+  function choices() {
+    const voice = voices.find((one) => one.name === select.value);
+    const pairs = voice.languages.map((code) => [code, languageName(code)]).sort((a, b) => a[1].localeCompare(b[1]));
+    language.replaceChildren(...options([["", "Detect it"], ...pairs]));
+    languageLabel.hidden = pairs.length < 2;
+    taskLabel.hidden = !voice.tasks.includes("translate");
+    task.value = "transcribe";
+  }
+  select.onchange = choices;
+  choices();
 
   function problem(error) {
     note.className = "small error";
@@ -58,7 +73,7 @@ function listenCard(voices) {
     button.disabled = true;
     text.replaceChildren();
     try {
-      const session = await listen(select.value, show, (loud) => { level.value = loud; });
+      const session = await listen({ model: select.value, language: language.value, task: task.value }, show, (loud) => { level.value = loud; });
       stop = session.stop;
       leave = session.stop;
       look(true);
@@ -78,10 +93,11 @@ function listenCard(voices) {
     const form = new FormData();
     form.append("model", select.value);
     form.append("response_format", "verbose_json");
+    if (language.value && task.value === "transcribe") form.append("language", language.value);
     form.append("file", file.files[0]);
     text.replaceChildren(h("span", { class: "muted" }, "Listening to it ..."));
     try {
-      const words = await askJson("/v1/audio/transcriptions", { method: "POST", body: form });
+      const words = await askJson(`/v1/audio/${task.value === "translate" ? "translations" : "transcriptions"}`, { method: "POST", body: form });
       show({ text: words.text || "(nothing was said)", segments: [], seconds: words.duration });
     } catch (error) {
       text.replaceChildren();
@@ -89,12 +105,12 @@ function listenCard(voices) {
     }
   };
 
-  return h("section", { class: "card" }, h("h2", {}, "Speech to text"), h("label", {}, "Model", select),
+  return h("section", { class: "card" }, h("h2", {}, "Speech to text"), h("label", {}, "Model", select), languageLabel, taskLabel,
     h("div", { class: "row" }, button, level), text, note, h("label", {}, "Or a recording", file));
 }
 
 /** Microphone to server: samples are collected while a request is under way, and each request takes all there are. */
-async function listen(model, show, loudness) {
+async function listen(wanted, show, loudness) {
   if (!navigator.mediaDevices?.getUserMedia) {
     throw new Error("Browsers give the microphone only to pages of this machine (localhost) and of https.");
   }
@@ -116,7 +132,7 @@ async function listen(model, show, loudness) {
     };
     context.createMediaStreamSource(stream).connect(recorder);
     stream.getAudioTracks()[0].onended = end; // the microphone was unplugged
-    const query = new URLSearchParams({ model, rate: context.sampleRate });
+    const query = new URLSearchParams({ ...wanted, rate: context.sampleRate });
     const { id } = await askJson(`/v1/audio/live?${query}`, { method: "POST" });
     return { stop: end, done: pump(id) };
   } catch (error) {
@@ -197,7 +213,19 @@ function whole(buffer) {
 }
 
 function names(id, pairs) {
-  return h("select", { id }, pairs.map(([value, text]) => h("option", { value }, text)));
+  return h("select", { id }, options(pairs));
+}
+
+function options(pairs) {
+  return pairs.map(([value, text]) => h("option", { value }, text));
+}
+
+function languageName(code) {
+  try {
+    return new Intl.DisplayNames([navigator.language], { type: "language" }).of(code) ?? code;
+  } catch {
+    return code; // no code that browsers know
+  }
 }
 
 function microphone() {
