@@ -65,7 +65,7 @@ class Speaking:
             self._forget()  # nobody ended the pieces that failed
         if not isinstance(text, str):
             raise BadRequestError("'text' is what to say")
-        _check_format(event)
+        _check_format(event, text)
         voice, speaker = self._who(event.data.get("voice"))
         await self._say(voice, speaker, text)
         await self._end_speech(voice)
@@ -74,7 +74,7 @@ class Speaking:
         self._forget()
         words = event.data.get("voice")
         self._voice = words if isinstance(words, dict) else {}
-        _check_format(event)
+        _check_format(event, None)
         self._who(words)
 
     async def _chunk(self, event: Event) -> None:
@@ -140,7 +140,14 @@ class Speaking:
         await self._send(Event("audio-stop"))
 
 
-def _check_format(event: Event) -> None:
+def _check_format(event: Event, text: str | None) -> None:
+    """`text` None: it comes in pieces."""
     form = event.data.get("text_format")
-    if form not in (None, "text"):
-        raise BadRequestError(f"text_format {str(form)[:40]!r} is not known here; send plain text")
+    if form in (None, "text"):
+        return
+    if form != "ssml":
+        raise BadRequestError(f"text_format {str(form)[:40]!r} is not known here; there are 'text' and 'ssml'")
+    if text is None:
+        raise BadRequestError("SSML has to come whole: send it with `synthesize`")
+    if not text.lstrip().startswith("<speak"):
+        raise BadRequestError("SSML begins with <speak>")

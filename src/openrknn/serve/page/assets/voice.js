@@ -21,10 +21,10 @@ export function leaveVoice() {
 // -- listening -----------------------------------------------------------------------------------------------------
 
 function listenCard(voices) {
-  const select = names("listener", voices.map((voice) => [voice.name, `${voice.name} (${voice.language})`]));
+  const select = names("listener", voices.map((voice) => [voice.name, `${voice.name} (${spoken(voice)})`]));
   const language = h("select", { id: "language" });
   const task = names("task", [["transcribe", "As it is said"], ["translate", "In English"]]);
-  const languageLabel = h("label", {}, "Language", language), taskLabel = h("label", {}, "Text", task);
+  const languageLabel = h("label", {}, "Language", language), taskLabel = h("label", {}, "Write it", task);
   const button = h("button", { class: "primary mic", id: "mic", "aria-pressed": "false" }, microphone(), h("span", {}, "Start talking"));
   const level = h("meter", { min: 0, max: 1, value: 0, "aria-label": "How loud it is" });
   const text = h("p", { class: "said", id: "said", "aria-live": "polite" });
@@ -218,6 +218,10 @@ function names(id, pairs) {
 
 function options(pairs) {
   return pairs.map(([value, text]) => h("option", { value }, text));
+}
+
+function spoken(voice) {
+  return voice.languages.length > 1 ? `${voice.languages.length} languages` : voice.language;
 }
 
 function languageName(code) {
