@@ -125,7 +125,8 @@ def test_programs_and_formats_that_are_not_here(server: Server) -> None:
             client, SelectProgram("openrknn").event(), SelectProgram("piper").event(),
             Synthesize("Hello", text_format="ssml").event(), Synthesize("Hello", text_format="rtf").event(),
             SynthesizeStart(text_format="ssml").event(), SynthesizeStop().event(),
-            Event("synthesize-chunk", {"text": 5}), SynthesizeStart().event(), Event("synthesize-chunk", {"text": 5}), SynthesizeStop().event(),
+            Event("synthesize-chunk", {"text": 5}), SynthesizeStart().event(), Event("synthesize-chunk", {"text": 5}),
+            SynthesizeStop().event(),
         )  # fmt: skip
 
     events = talk(server, work)
