@@ -172,9 +172,29 @@ def test_what_cannot_be_compiled_is_named(source: MemorySource) -> None:
 
 
 def test_progress_is_told(source: MemorySource) -> None:
-    told: list[str] = []
-    compile_language(source, capacity=32, prefill=(), progress=lambda stage, done, of: told.append(stage))
-    assert list(dict.fromkeys(told)) == ["measure", "lower", "write"]
+    told: list[tuple[str, float]] = []
+    compile_language(source, capacity=32, prefill=(), progress=lambda *said: told.append((said[0], said[1] / said[2])))
+    assert list(dict.fromkeys(stage for stage, _ in told)) == ["measure", "lower", "write"]
+    shares = [share for stage, share in told if stage == "lower"]
+    assert shares == sorted(shares)
+    assert 0.3 < shares[len(shares) // 2] < 0.7
+
+
+def test_models_beyond_the_addresses_are_refused_before_they_are_read() -> None:
+    class Large:
+        config = replace(TINY, width=8192, hidden=28672, layers=32)
+
+        def names(self) -> list[str]:
+            return []
+
+        def get(self, name: str) -> Floats:
+            raise AssertionError(name)
+
+        def rows(self, name: str, first: int, count: int) -> Floats:
+            raise AssertionError(name)
+
+    with pytest.raises(OptionError, match="4 GB that an NPU addresses"):
+        compile_language(Large(), capacity=64)
 
 
 def test_the_file_says_what_it_is(compiled: CompiledLanguage) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from openrknn.container.bundle import write_zip_to
 from openrknn.container.model import Model
 from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
+from openrknn.llm.config import LanguageConfig
 from openrknn.llm.file import (
     ASSETS,
     EMBEDDING,
@@ -51,6 +53,8 @@ PREFILL = (32, 128)
 _CHUNK = 32
 _MOST_TOKENS = 1024
 _ROWS = 4096
+_PARTS = 100
+"""What is told of a graph."""
 _MOST_BYTES = (1 << 32) - (1 << 26)
 """What the addresses of one domain leave for weights, cache and everything else."""
 
@@ -115,6 +119,7 @@ def compile_language(
     if quantised is not None and source.config.head_size % HEAD_GROUP:
         raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
     _check_options(source, capacity, prefill)
+    _check_bytes(_weight_bytes(source.config, products), source.config, capacity)
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *sorted(set(prefill))]
@@ -130,9 +135,10 @@ def compile_language(
     shared: dict[int, Cost] = {}
     packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
-        tell("lower", number, len(sizes))
+        tell("lower", number * _PARTS, len(sizes) * _PARTS)
         shape = source, chip, 0 if is_text else capacity, tokens, tokens == 1 and not is_text
         step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
+        step.constants.watch = partial(_tell_share, tell, number, len(sizes))
         built = build_graph(step.build(), options, packed, joined=True)
         models.append(built.model)
         costs[tokens] = built.costs[1]
@@ -141,8 +147,7 @@ def compile_language(
     tell("write", 0, 1)
     graphs = encode_pieces(join_models(models))
     size = sum(map(len, graphs))
-    if size + 2 * cache_numbers(config, capacity) > _MOST_BYTES:
-        raise OptionError(f"weights of {size:,} bytes and the cache are more than the 4 GB that an NPU addresses")
+    _check_bytes(size, config, capacity)
     inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source, stream))}
     if "positions" in source.names():
         inside[POSITIONS] = [_positions(source, capacity)]
@@ -158,11 +163,34 @@ def compile_language(
     return CompiledLanguage(file, inside, costs, shared)
 
 
+def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:
+    tell("lower", number * _PARTS + int(share * (_PARTS - 1)), graphs * _PARTS)
+
+
+def _weight_bytes(config: LanguageConfig, products: IntegerProducts) -> int:
+    """About: what the matrices take, before any of them is read."""
+    heads, groups = config.heads * config.head_size, config.kv_heads * config.head_size
+    each = {"q": heads, "k": groups, "v": groups, "o": heads, "up": config.hidden, "down": config.hidden}
+    each |= {"gate": config.hidden} if config.gated else {}
+    numbers = {f"layers.{layer}.{kind}": size for layer in range(config.layers) for kind, size in each.items()}
+    numbers |= {} if makes_embeddings(config) else {"head": config.vocabulary}
+    return int(sum(products.bytes_of(name) * size * config.width for name, size in numbers.items()))
+
+
 def check_int4(target: str) -> None:
     """Raises `OptionError` for a chip that does not multiply fp16 by int4."""
     chip = target_of(CompileOptions(target=target).chip)
     if not chip.narrow_weights:
         raise OptionError(f"{chip.name}: it has no int4 weights for fp16; rk3576 and rv1126b have")
+
+
+def _check_bytes(weights: int, config: LanguageConfig, capacity: int) -> None:
+    cache = 0 if makes_embeddings(config) else 2 * cache_numbers(config, capacity)
+    if weights + cache > _MOST_BYTES:
+        raise OptionError(
+            f"weights of {weights:,} bytes and a cache of {cache:,} are more than the 4 GB that an NPU addresses; "
+            "quantise the model, or choose a smaller capacity"
+        )
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:

@@ -39,6 +39,9 @@ class LazyConstants(dict[str, Array]):
         super().__init__()
         self._makers: dict[str, Callable[[], Array]] = {}
         self._last: tuple[str, Array] | None = None
+        self._seen: set[str] = set()
+        self.watch: Callable[[float], None] | None = None
+        """Called with the share of all arrays that were made."""
 
     def put(self, name: str, make: Callable[[], Array], shape: tuple[int, ...], *, is_packed: bool = False) -> str:
         """`is_packed`: another graph has packed it already, so that nobody looks at its numbers."""
@@ -53,6 +56,9 @@ class LazyConstants(dict[str, Array]):
             return super().__getitem__(name)
         if self._last is None or self._last[0] != name:
             self._last = (name, make())
+            self._seen.add(name)
+            if self.watch is not None:
+                self.watch(len(self._seen) / len(self._makers))
         return self._last[1]
 
 

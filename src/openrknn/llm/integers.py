@@ -70,6 +70,11 @@ class IntegerProducts:
         """Whether there are weights of int4."""
         return any(isinstance(one, Int4Product) for one in self._products.values())
 
+    def bytes_of(self, name: str) -> float:
+        """Of one weight of a product."""
+        found = self._products.get(name)
+        return 2.0 if found is None else 1.0 if isinstance(found, Int8Product) else 0.5
+
     def check(self, source: WeightSource) -> None:
         """Weights of norms have to be in the products already: these were rounded with them."""
         for layer in range(source.config.layers if self._products else 0):
