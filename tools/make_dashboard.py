@@ -135,6 +135,17 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
               bad_above=1, about="Seconds of work for a second of sound; above 1 it does not keep up."),
         Panel("Waiting for a voice", "timeseries", (("openrknn_voice_waiting{@}", "{{instance}} {{voice}}"),)),
     )),
+    ("Language models", (
+        Panel("Tokens a second", "timeseries",
+              (("sum by (model) (rate(openrknn_llm_generated_tokens_total{@}[~]))", "{{model}} written"),
+               ("sum by (model) (rate(openrknn_llm_prompt_tokens_total{@}[~]))", "{{model}} read"))),
+        Panel("Time to the first token, 95 %", "timeseries",
+              (("histogram_quantile(0.95, sum by (le, model) (rate(openrknn_llm_first_token_seconds_bucket{@}[~])))",
+                "{{model}}"),), "s", about="From a request to its first token, waiting included."),
+        Panel("Requests that run and wait", "timeseries",
+              (("openrknn_llm_active{@}", "{{instance}} {{model}} active"),
+               ("openrknn_llm_waiting{@}", "{{instance}} {{model}} waiting"))),
+    )),
 )  # fmt: skip
 
 
@@ -221,7 +232,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": "openrknn",
         "title": "Rockchip NPUs (openrknn)",
-        "description": "NPUs of device plugin, DRA driver and exporter; models and voices of openrknn serve",
+        "description": "NPUs of device plugin, DRA driver, exporter; models, voices, language models of openrknn serve",
         "tags": ["npu", "openrknn"],
         "schemaVersion": 39,
         "version": 1,
