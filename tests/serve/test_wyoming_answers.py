@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,29 @@ def test_sound_for_a_voice_that_was_refused_is_not_heard_by_another(server: Serv
     assert Transcript.from_event(german[1]).text == ""
     assert types(nobody) == types([*nobody[:1], Event("not-detected")]) == ["error", "not-detected"]
     assert types(wake) == ["not-detected"], "what was asked for last, without a name"
+
+
+def test_languages_and_names_reach_the_model(tmp_path: Path) -> None:
+    voices = [*make_sets(tmp_path, "ears"), *make_sets(tmp_path, "polyglot")]
+    settings = Settings(
+        [], voices=voices, http_port=0, grpc_port=None, wyoming="tcp://127.0.0.1:0", workers="in-process"
+    )  # fmt: skip
+
+    async def work(client: AsyncClient) -> list[Transcript]:
+        asked = [
+            Transcribe(language="de-AT"), Transcribe(name="polyglot", language="en", transcript_names=["drei"]),
+            Transcribe(name="polyglot"), Transcribe(),
+        ]  # fmt: skip
+        rows = [await told(client, one.event(), START, chunk(3), STOP) for one in asked]
+        wrong = await told(client, Event("transcribe", {"transcript_terms": [5]}))
+        assert types(wrong) == ["error"]
+        return [Transcript.from_event(next(one for one in row if one.type == "transcript")) for row in rows]
+
+    with running(settings, open_voice=open_fake) as started:
+        found = talk(started, work)
+    assert [(one.text, one.language) for one in found] == [
+        ("eins", "de"), ("drei", "en"), ("eins", "de"), ("three", "en"),
+    ]  # fmt: skip
 
 
 def test_sound_without_a_beginning_says_itself_what_it_is(server: Server) -> None:

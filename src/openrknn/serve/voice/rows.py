@@ -27,7 +27,8 @@ def row_of(one: Segment, token_bytes: Callable[[int], bytes] | None = None) -> d
     }  # fmt: skip
     if token_bytes is not None:
         pairs = zip(one.tokens, one.logs, strict=False)  # the end of the text may have one, too
-        row["logs"] = [[list(token_bytes(token)), float(log)] for token, log in pairs]
+        told = ((token_bytes(token), log) for token, log in pairs)
+        row["logs"] = [[list(text), float(log)] for text, log in told if text]  # times and marks are no text
     return row
 
 

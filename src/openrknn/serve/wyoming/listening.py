@@ -9,12 +9,15 @@ from dataclasses import asdict
 
 from openrknn.serve.errors import BadRequestError, NotFoundError, ServeError
 from openrknn.serve.plane.plane import Plane
-from openrknn.serve.voice.operations import Ears
+from openrknn.serve.voice.names import code_of_language
+from openrknn.serve.voice.operations import USUAL, Asked, Ears
 from openrknn.serve.wyoming.codec import Event, Send
 from openrknn.serve.wyoming.sound import Form
+from openrknn.voice.listener import AUTO, ListenOptions
 
 __all__ = ["Listening"]
 
+_MOST_TERMS = 10_000
 _QUIET_SECONDS = 2.0
 """After a wake word was heard: the same word again is the same."""
 
@@ -33,6 +36,7 @@ class Listening:
         self._form: Form | None = None
         self._kind = "transcriber"
         self._names: list[str] = []
+        self._asked = USUAL
         self._is_due = False
         """Something was asked for: sound is expected."""
         self._is_refused = self._is_lost = False
@@ -74,9 +78,16 @@ class Listening:
                 raise BadRequestError(f"{voice.name!r} understands {voice.language_names()}, not {language[:20]!r}")
             voice = fitting[0]
         self._names = [voice.name]
+        terms = [*_texts(event, "transcript_names"), *_texts(event, "transcript_terms")]
+        code = code_of_language(language) if isinstance(language, str) else ""
+        options = ListenOptions(
+            language=(code or AUTO) if len(voice.languages) > 1 else "", hotwords=", ".join(terms)[:_MOST_TERMS]
+        )
+        self._asked = Asked(options)
 
     async def _detect(self, event: Event) -> None:
         self._kind, self._names, self._is_due, self._is_refused = "wake", [], True, False
+        self._asked = USUAL
         names = event.data.get("names") or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise BadRequestError("'names' is a list of wake words")
@@ -95,7 +106,7 @@ class Listening:
         self._form = Form.of(event.data)
         for name in self._names or [""]:
             voice = self._plane.voices.find(name, self._kind)
-            ears = Ears(voice, self._plane.settings.limits, self._form.rate, partial=False)
+            ears = Ears(voice, self._plane.settings.limits, self._form.rate, partial=False, asked=self._asked)
             self._ears.append(await self._stack.enter_async_context(ears))
 
     async def _audio_chunk(self, event: Event) -> None:
@@ -136,7 +147,7 @@ class Listening:
             await self._send(Event("transcript-stop"))
 
     def _language(self) -> str | None:
-        return self._ears[0].voice.language if self._ears else None
+        return (self._ears[0].language or self._ears[0].voice.language) if self._ears else None
 
     async def _tell(self, texts: list[str]) -> None:
         """What is final goes out at once, for clients that understand it; the others wait for the transcript."""
@@ -152,3 +163,11 @@ class Listening:
             return
         self._heard[name] = time
         await self._send(Event("detection", {"name": name, "timestamp": round(1000 * time)}))
+
+
+def _texts(event: Event, name: str) -> list[str]:
+    """Words to expect, such as the names of rooms and devices."""
+    some = event.data.get(name) or []
+    if not isinstance(some, list) or not all(isinstance(one, str) for one in some):
+        raise BadRequestError(f"{name!r} is a list of words")
+    return some
