@@ -62,6 +62,36 @@ def test_int4_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert float(result.out.split()[1]) > 0
 
 
+def test_compiled_directly_it_is_the_same_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, again = folder / "tiny.rknnz", folder / "again.rknnz"
+    words = ("--calibrate", folder / "other.txt", "--window", 64, "--context", 32, "--precision", "w8a8")
+    result = run(capsys, "llm", "quantise", folder / "tiny.gguf", folder / "book.txt", *words, "-o", made)
+    assert result.code == 0, result.err
+    result = run(capsys, "llm", "compile", folder / "tiny.gguf", *words, "-o", again, "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["precision"] == "w8a8"
+    assert again.read_bytes() == made.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compile", "--precision", "w8a8"), "in w8a8 needs --calibrate"),
+        (("compile", "--calibrate", "other.txt"), "in fp16 takes no --calibrate"),
+        (("compile", "--precision", "w4a16", "--calibrate", "other.txt"), "int4"),
+        (("quantise", "book.txt", "--precision", "fp16", "--calibrate", "other.txt"), "makes integers"),
+    ],
+)
+def test_precisions_that_do_not_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(folder)
+    result = run(capsys, "llm", words[0], "tiny.gguf", *words[1:], "-o", "made.rknnz")
+    assert result.code == 2
+    assert message in result.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [((), "needs --calibrate"), (("--calibrate", "short.txt"), "too few"), (("--calibrate", "none.txt"), "cannot be")],

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.common.llm_quantise import add_quantise_arguments, run_quantise
+from openrknn.cli.common.llm_quantise import add_quantise_arguments, quantised_model, run_quantise
 from openrknn.cli.common.options import positive
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
@@ -34,6 +34,7 @@ EXAMPLES = (
     "openrknn llm list",
     "openrknn llm inspect model.gguf",
     "openrknn llm compile model.gguf -o model.rknnz --target rk3588 --context 2048",
+    "openrknn llm compile model.gguf -o model.rknnz --precision w8a8 --calibrate book.txt",
     "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
     "openrknn llm perplexity model.gguf book.txt --window 512",
     "openrknn llm quantise model.gguf book.txt --calibrate other.txt --report page.html -o model.rknnz",
@@ -111,31 +112,39 @@ def _get(arguments: argparse.Namespace, output: Output) -> int:
 def _compile(arguments: argparse.Namespace, output: Output) -> int:
     if not arguments.output:
         raise CommandError("llm compile needs -o FILE.rknnz")
+    precision = arguments.precision or "fp16"
+    if (precision == "fp16") != (arguments.calibrate is None):
+        need = "takes no --calibrate" if arguments.calibrate else "needs --calibrate TEXT for the ranges of activations"
+        raise CommandError(f"llm compile in {precision} {need}")
     try:
-        from openrknn.llm.compile import compile_language
+        from openrknn.llm.compile import check_int4, compile_language
         from openrknn.llm.compiled_assets import assets_of
         from openrknn.llm.files import open_weights
         from openrknn.llm.home import find_model
         from openrknn.llm.ports import makes_embeddings
+        from openrknn.llm.tokens import open_tokenizer
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
+    if precision == "w4a16":
+        check_int4(arguments.target)
     path = find_model(arguments.model)
     source = open_weights(path, context=arguments.context)
     capacity = arguments.context
     if makes_embeddings(source.config):  # whole texts, as long as the model takes and one graph can be
         capacity = min(capacity, source.config.context // 32 * 32)
     with stages(output) as tell:
-        made = compile_language(source, arguments.target, capacity=capacity, assets=assets_of(path),
-                                progress=tell)  # fmt: skip
+        given = source if precision == "fp16" else quantised_model(arguments, source, open_tokenizer(path), tell)
+        made = compile_language(given, arguments.target, capacity=capacity, assets=assets_of(path), progress=tell)
     try:
         made.save(arguments.output)
     except OSError as error:
         raise CommandError(f"{arguments.output} cannot be written: {error.strerror or error}") from None
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
-    output.line(f"{arguments.output}: {path.stem} for {arguments.target}, fp16, {size_text(size)}")
+    output.line(f"{arguments.output}: {path.stem} for {arguments.target}, {precision}, {size_text(size)}")
     rows = _estimates(made.shared_costs, output)
-    output.data({"path": arguments.output, "target": arguments.target, "size_bytes": size, "estimates": rows})
+    output.data({"path": arguments.output, "target": arguments.target, "precision": precision, "size_bytes": size,
+                 "estimates": rows})  # fmt: skip
     return 0
 
 

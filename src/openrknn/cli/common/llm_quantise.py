@@ -14,8 +14,11 @@ from openrknn.cli.common.progress import stages
 from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
+    from openrknn.llm.quantise.model import Progress, Quantised
     from openrknn.llm.quantise.report import Report
     from openrknn.llm.tokens import Tokenizer
+    from openrknn.llm.weights import WeightSource
+
 
 _CALIBRATION = 1536
 _MOST_BYTES = 1 << 20
@@ -24,10 +27,10 @@ _CHARACTERS = 8
 
 
 def add_quantise_arguments(parser: argparse.ArgumentParser) -> None:
-    """What only `llm quantise` takes."""
-    parser.add_argument("--calibrate", metavar="TEXT", help="quantise: another text, for the ranges of activations")
-    parser.add_argument("--precision", choices=("w8a8", "w4a16"), default="w8a8",
-                        help="quantise: int8 for both (w8a8), or int4 weights (w4a16: RK3576, RV1126B)")  # fmt: skip
+    """What `llm quantise` takes, and `llm compile` with integers."""
+    parser.add_argument("--calibrate", metavar="TEXT", help="quantise, compile: a text for the ranges of activations")
+    parser.add_argument("--precision", choices=("fp16", "w8a8", "w4a16"),
+                        help="fp16, int8 for both (w8a8), or int4 weights (w4a16: RK3576, RV1126B)")  # fmt: skip
     parser.add_argument("--adapt", type=float, metavar="SECONDS", default=0.0,
                         help="quantise: what rounding by the data (GPTQ) may take (0)")  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", default=2048,
@@ -41,30 +44,25 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     """Quantise, measure, and write what was asked for."""
     if not arguments.calibrate:
         raise CommandError("llm quantise needs --calibrate with another text than the one it is measured on")
+    if arguments.precision == "fp16":
+        raise CommandError("llm quantise makes integers; `openrknn llm compile` makes fp16")
     from openrknn.llm.compile import check_int4, compile_language
     from openrknn.llm.compiled_assets import assets_of
     from openrknn.llm.files import open_weights
     from openrknn.llm.home import find_model
     from openrknn.llm.quantise.measure import windows
-    from openrknn.llm.quantise.model import quantise_language
     from openrknn.llm.quantise.report import make_report
     from openrknn.llm.tokens import open_tokenizer
 
-    is_int4 = arguments.precision == "w4a16"
-    if is_int4 and arguments.output:
+    if arguments.precision == "w4a16" and arguments.output:
         check_int4(arguments.target)
     path = find_model(arguments.model)
     source, tokenizer = open_weights(path, context=arguments.context), open_tokenizer(path)
     prefix = _prefix(tokenizer)
     size = min(arguments.window, source.config.context)
-    calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
     text = _tokens(tokenizer, arguments.text, arguments.limit)
     with stages(output) as tell:
-        quantised = quantise_language(
-            source, list(windows(calibration, prefix, size)), precision=arguments.precision, prefix=prefix,
-            online=not is_int4, adapt_seconds=arguments.adapt,
-            group=0 if arguments.output else 128, skip=["head"] if is_int4 else [], progress=tell,
-        )  # fmt: skip
+        quantised = quantised_model(arguments, source, tokenizer, tell)
         details = bool(arguments.report or output.is_json)
         report = make_report(
             quantised, list(windows(text, prefix, size)), kinds=details, layers=arguments.layers, progress=tell
@@ -80,6 +78,23 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
     _say(report, arguments, output)
     return 0
+
+
+def quantised_model(
+    arguments: argparse.Namespace, source: WeightSource, tokenizer: Tokenizer, tell: Progress
+) -> Quantised:
+    """With ranges from the text of --calibrate."""
+    from openrknn.llm.quantise.measure import windows
+    from openrknn.llm.quantise.model import quantise_language
+
+    is_int4, prefix = arguments.precision == "w4a16", _prefix(tokenizer)
+    calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
+    size = min(arguments.window, source.config.context)
+    return quantise_language(
+        source, list(windows(calibration, prefix, size)), precision="w4a16" if is_int4 else "w8a8", prefix=prefix,
+        online=not is_int4, adapt_seconds=arguments.adapt, group=0 if arguments.output else 128,
+        skip=["head"] if is_int4 else [], progress=tell,
+    )  # fmt: skip
 
 
 def _say(report: Report, arguments: argparse.Namespace, output: Output) -> None:
