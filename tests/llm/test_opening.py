@@ -128,7 +128,8 @@ def test_a_prompt_that_was_computed_is_saved_as_it_is(compiled: Path, tmp_path: 
     model = open_model(compiled, device="software", sequences=1)
     prompt = list(range(40, 60))
     model.generator.complete(prompt, GREEDY)
-    engine, computed = model.generator.engine, []
+    computed: list[int] = []
+    engine = model.generator.engine
     forward = engine.forward
 
     def counted(cache: Cache, tokens: Sequence[int], **options: bool) -> Floats:
