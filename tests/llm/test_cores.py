@@ -32,7 +32,7 @@ RK3588 = CHIPS["rk3588"]
 def compiled(request: pytest.FixtureRequest) -> CompiledLanguage:
     source = MemorySource(**CHANGES)
     given = source if request.param == "fp16" else quantise_language(source, [TOKENS], online=True)
-    return compile_language(given, capacity=64, prefill=(32,), cores=3)
+    return compile_language(given, capacity=64, prefill=(32,), few=8, cores=3)
 
 
 class Shuffled(SoftwareDevice):
@@ -59,6 +59,7 @@ class Shuffled(SoftwareDevice):
 def run(engine: NpuEngine) -> list[bytes]:
     cache = engine.new_cache()
     found = [engine.forward(cache, TOKENS).tobytes(), engine.forward(cache, [5]).tobytes()]
+    found.append(engine.forward(cache, [6, 7, 8], all_logits=True).tobytes())
     return [*found, engine.rows_of(cache).tobytes()]
 
 

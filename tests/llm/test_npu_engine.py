@@ -71,6 +71,21 @@ def test_a_prompt_in_chunks_is_close_to_float(engine: NpuEngine, wanted: Floats)
     assert decibels(wanted[-1], found[0]) > CLOSE
 
 
+def test_a_few_tokens_have_logits_each_in_one_run(source: MemorySource, wanted: Floats) -> None:
+    """Drafts, and prompts that are short: ten tokens are eight and two."""
+    made = compile_language(source, capacity=64, prefill=(), few=8)
+    assert [(entry.tokens, entry.logits) for entry in made.file.graphs] == [(1, True), (8, True)]
+    with NpuEngine(made.data, "software") as engine:
+        cache = engine.new_cache()
+        found = engine.forward(cache, TOKENS[:10], all_logits=True)
+        assert found.shape == (10, 200)
+        found = np.concatenate([found, engine.forward(cache, TOKENS[10:14]), engine.forward(cache, TOKENS[14:15])])
+    near = [*wanted[:10], wanted[13], wanted[14]]
+    assert min(decibels(one, two) for one, two in zip(near, found, strict=True)) > CLOSE
+    with pytest.raises(OptionError, match="few=4: 8 can be"):
+        compile_language(source, capacity=64, prefill=(), few=4)
+
+
 def test_chunks_leave_what_single_tokens_leave(engine: NpuEngine, wanted: Floats) -> None:
     """Rows that a graph of many stores are read by the graph of one."""
     cache = engine.new_cache()

@@ -51,6 +51,8 @@ Progress = Callable[[str, int, int], None]
 PREFILL = (32, 128)
 """Tokens of the graphs that read a prompt."""
 _CHUNK = 32
+_FEW = 8
+"""An atom of fp16."""
 _MOST_TOKENS = 1024
 _ROWS = 4096
 _PARTS = 100
@@ -96,6 +98,7 @@ def compile_language(
     *,
     capacity: int = 1024,
     prefill: Sequence[int] = PREFILL,
+    few: int = 0,
     cores: int | None = None,
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
@@ -103,9 +106,10 @@ def compile_language(
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
     `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. A model of embeddings has
-    graphs of whole texts instead, of these sizes and of `capacity`. `cores`: 1 for no task lists of several cores, 3
-    for lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with
-    (stage, done, of). Raises `OptionError` for what this chip or this version cannot do.
+    graphs of whole texts instead, of these sizes and of `capacity`. `few`: 8 for a graph of eight tokens that gives
+    the logits of each, for drafts and short prompts; 0 for none. `cores`: 1 for no task lists of several cores, 3 for
+    lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with (stage,
+    done, of). Raises `OptionError` for what this chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
@@ -118,11 +122,11 @@ def compile_language(
         check_int4(target)
     if quantised is not None and source.config.head_size % HEAD_GROUP:
         raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
-    _check_options(source, capacity, prefill)
+    _check_options(source, capacity, prefill, few)
     _check_bytes(_weight_bytes(source.config, products), source.config, capacity)
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
-    sizes = [1, *sorted(set(prefill))]
+    sizes = [1, *([few] if few else []), *sorted(set(prefill))]
     if is_text:
         sizes = sorted({one for one in prefill if one < capacity} | {capacity})
     tell("measure", 0, 1)
@@ -136,7 +140,7 @@ def compile_language(
     packed: dict[str, Any] = {}
     for number, tokens in enumerate(sizes):
         tell("lower", number * _PARTS, len(sizes) * _PARTS)
-        shape = source, chip, 0 if is_text else capacity, tokens, tokens == 1 and not is_text
+        shape = source, chip, 0 if is_text else capacity, tokens, tokens in (1, few) and not is_text
         step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
         step.constants.watch = partial(_tell_share, tell, number, len(sizes))
         built = build_graph(step.build(), options, packed, joined=True)
@@ -156,7 +160,7 @@ def compile_language(
     if quantised is not None and prefix is not None:
         inside[PREFIX] = [prefix_bytes(quantised, prefix)]
     file = LanguageFile(
-        options.chip.name, capacity, tuple(StepEntry(one, one == 1 and not is_text) for one in sizes),
+        options.chip.name, capacity, tuple(StepEntry(one, one in (1, few) and not is_text) for one in sizes),
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
     )  # fmt: skip
     tell("write", 1, 1)
@@ -193,7 +197,9 @@ def _check_bytes(weights: int, config: LanguageConfig, capacity: int) -> None:
         )
 
 
-def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int]) -> None:
+def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int], few: int) -> None:
+    if few not in (0, _FEW) or (few and makes_embeddings(source.config)):
+        raise OptionError(f"few={few}: {_FEW} can be, or 0 for no such graph; models of embeddings have none")
     wrong = next((one for one in prefill if one % _CHUNK or not _CHUNK <= one <= _MOST_TOKENS), None)
     if wrong is not None:
         raise OptionError(f"prefill={wrong}: multiples of {_CHUNK} up to {_MOST_TOKENS} tokens can be")

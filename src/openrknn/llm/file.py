@@ -36,7 +36,7 @@ class StepEntry:
 
     tokens: int
     logits: bool
-    """Whether it computes logits, of its only token."""
+    """Whether it computes logits, of each of its tokens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class Memory(NamedTuple):
 MEMORIES: Mapping[str, tuple[Memory, ...]] = {
     "rk3588": (Memory("LPDDR4x-4224", 33.8e9), Memory("LPDDR5-5472", 43.8e9)),
     "rk3576": (Memory("LPDDR4x-4266", 17.0e9), Memory("LPDDR5-5472", 22.0e9)),
+    "rk3566": (Memory("memory of 2112 MT/s", 8.4e9), Memory("memory of 3200 MT/s", 12.8e9)),
     "rk3562": (Memory("memory of 2666 MT/s", 10.6e9), Memory("memory of 3200 MT/s", 12.8e9)),
 }
 """By chip, the slower one first: 64 bits wide on RK3588, 32 on the others."""

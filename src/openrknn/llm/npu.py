@@ -111,6 +111,7 @@ class NpuEngine:
         except BaseException:
             self.close()
             raise
+        self._few = max((entry.tokens for entry in self.file.graphs if entry.logits and entry.tokens > 1), default=0)
         one, layout, capacity = self.graphs[1], self.file.layout, self.file.capacity
         memory = one.inputs["cache"].reshape(config.layers, 2, -1)
         heads, size = config.kv_heads, config.head_size
@@ -171,12 +172,19 @@ class NpuEngine:
                 found.append(self._scaled(self.file.prefix_logits.astype(np.float32)))
         while at < len(given):
             left = len(given) - at - 1
+            if self._few and left and (all_logits or left < self._few):
+                part = given[at : at + self._few]
+                rows = self._step(mine, part, self._few)
+                at += len(part)
+                if rows is not None:
+                    found += list(rows) if all_logits else [rows[-1]]
+                continue
             size = 1 if all_logits or left < _WORTH else self._chunk(left)
             count = min(size, left) if size > 1 else 1
             logits = self._step(mine, given[at : at + count], size)
             at += count
             if logits is not None and (all_logits or at == len(given)):
-                found.append(logits)
+                found.append(logits[0])
         return np.stack(found)
 
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
@@ -194,7 +202,7 @@ class NpuEngine:
 
     def _chunk(self, left: int) -> int:
         """The smallest graph that takes all of them, or the largest."""
-        sizes = sorted(size for size in self.graphs if size > 1)
+        sizes = sorted(size for size in self.graphs if size > 1 and size != self._few)
         return next((size for size in sizes if size >= left), sizes[-1] if sizes else 1)
 
     def _step(self, cache: NpuCache, tokens: list[int], size: int) -> Floats | None:
@@ -212,7 +220,7 @@ class NpuEngine:
         self._run(bound, size)
         self._store(bound, size, position, count)
         cache._tokens += tokens
-        return self._logits(bound) if "logits" in bound.outputs else None
+        return self._logits(bound, size, count) if "logits" in bound.outputs else None
 
     def _run(self, bound: Binding, size: int) -> None:
         """Once more, or for the first time.
@@ -230,8 +238,11 @@ class NpuEngine:
         self._begun.add(size)
         self.file.forget_pages()
 
-    def _logits(self, bound: Binding) -> Floats:
-        return self._scaled(bound.outputs["logits"].reshape(-1)[: self._config.vocabulary].astype(np.float32))
+    def _logits(self, bound: Binding, size: int, count: int) -> Floats:
+        """[count, vocabulary]."""
+        atoms = bound.outputs["logits"].reshape(-1, size, self.file.layout.atom)[:, :count]
+        rows = atoms.transpose(1, 0, 2).reshape(count, -1)[:, : self._config.vocabulary]
+        return self._scaled(rows.astype(np.float32))
 
     def _scaled(self, logits: Floats) -> Floats:
         config = self._config

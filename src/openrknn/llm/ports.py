@@ -8,7 +8,7 @@
                [1, 2 * size, 1, (heads + kv_heads) * T]  several: cosines, then sines
     near_turn  the same                                  of layers with a window, where these have a base of their own
     fresh      [1, layers * 2 * kv_heads * size, 1, T]   new keys and values
-    logits     [1, vocabulary, 1, 1]                     of one token only
+    logits     [1, vocabulary, 1, T]                     of one token, or of each of a few
 
 A model of embeddings takes whole texts. It has no cache, and gives rows:
 
@@ -75,7 +75,7 @@ class Ports:
         if not self.capacity:
             return {"hidden": (1, config.width, 1, self.tokens)}
         fresh: dict[str, Shape] = {"fresh": (1, 2 * config.layers * config.kv_heads * config.head_size, 1, self.tokens)}
-        return fresh | ({"logits": (1, config.vocabulary, 1, 1)} if logits else {})
+        return fresh | ({"logits": (1, config.vocabulary, 1, self.tokens)} if logits else {})
 
 
 def mask_pixels(config: LanguageConfig, tokens: int) -> int:

@@ -1,0 +1,200 @@
+"""What language models cost by the cost model, next to what the vendor publishes: the table of docs/llm.md.
+
+    python -m benchmarks.llm_estimates [--write]
+
+The shapes are those of the models, the weights are not: time depends on sizes only. Three layers and two blocks of the
+head are compiled for each chip; further layers cost what the second one does, further blocks what the second one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from openrknn.compiler.errors import CompileError
+from openrknn.compiler.options import CompileOptions
+from openrknn.compiler.pipeline import build_graph
+from openrknn.compiler.targets import target_of
+from openrknn.cost import Cost
+from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.graph import StepGraph
+from openrknn.llm.integers import IntegerProducts
+from openrknn.llm.limits import MEMORIES
+from openrknn.llm.ports import MOST_COLUMNS
+from openrknn.llm.quantise.hadamard import block_order
+from openrknn.llm.quantise.model import Quantised, product_names
+from openrknn.llm.quantise.products import Int8Product
+from openrknn.llm.weights import Floats
+
+PAGE = Path(__file__).parent.parent / "docs" / "llm.md"
+BEGIN, END = "<!-- estimates: written by benchmarks/llm_estimates.py -->\n", "<!-- estimates end -->\n"
+CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566")
+CAPACITY, PROMPT = 512, 128
+_BUILT, _BLOCKS = 3, 2
+
+
+class Model(NamedTuple):
+    """Sizes."""
+
+    name: str
+    vocabulary: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    size: int
+    hidden: int
+    tied: bool
+    published: dict[str, tuple[int, float]]
+    """Chip -> ms to the first token after 128, tokens a second: rknn-llm 1.3.0, w8a8, its highest clocks."""
+
+
+MODELS = (
+    Model("SmolLM2-135M", 49152, 576, 30, 9, 3, 64, 1536, True, {}),
+    Model("Qwen2-0.5B", 151936, 896, 24, 14, 2, 64, 4864, True,
+          {"rk3588": (146, 41.6), "rk3576": (344, 21.7), "rk3562": (641, 13.6)}),
+    Model("TinyLlama-1.1B", 32000, 2048, 22, 32, 4, 64, 5632, False, {"rk3588": (244, 24.4), "rk3576": (534, 12.2)}),
+    Model("Qwen2.5-1.5B", 151936, 1536, 28, 12, 2, 128, 8960, True, {"rk3588": (378, 16.7)}),
+)  # fmt: skip
+
+
+class Shapes:
+    """A source of weights without weights."""
+
+    def __init__(self, model: Model, layers: int, vocabulary: int) -> None:
+        self.config = LanguageConfig(
+            "llama", vocabulary, model.width, layers, model.heads, model.kv_heads, model.size, model.hidden,
+            CAPACITY + PROMPT, rope=Rope(1e4, model.size), tied_head=model.tied,
+        )  # fmt: skip
+        width, inner, keys = model.width, model.heads * model.size, model.kv_heads * model.size
+        self._shapes: dict[str, tuple[int, ...]] = {"embedding": (vocabulary, width), "final_norm": (width,)}
+        self._shapes |= {} if model.tied else {"head": (vocabulary, width)}
+        layer: dict[str, tuple[int, ...]] = {
+            "attention_norm": (width,), "ffn_norm": (width,), "q": (inner, width), "k": (keys, width),
+            "v": (keys, width), "o": (width, inner), "gate": (model.hidden, width), "up": (model.hidden, width),
+            "down": (width, model.hidden),
+        }  # fmt: skip
+        self._shapes |= {f"layers.{number}.{name}": shape for number in range(layers) for name, shape in layer.items()}
+
+    def names(self) -> list[str]:
+        return list(self._shapes)
+
+    def get(self, name: str) -> Floats:
+        return self.rows(name, 0, self._shapes[name][0])
+
+    def rows(self, name: str, first: int, count: int) -> Floats:
+        shape = self._shapes[name]
+        return np.broadcast_to(np.float32(1 if len(shape) == 1 else 0.01), (count, *shape[1:]))
+
+    def quantised(self) -> Quantised:
+        found = {}
+        for name in product_names(self):
+            rows, columns = self._shapes[name if name in self._shapes else "embedding"]
+            stored = np.broadcast_to(np.int8(1), (rows, columns))
+            found[name] = Int8Product(stored, np.full(rows, 0.01, np.float32), 0.05)
+        order = block_order(self.config.hidden)
+        return Quantised(self, "w8a8", found, (), None, {} if order is None else {"down": order})
+
+
+class Whole(NamedTuple):
+    """A model, from some of its layers."""
+
+    cores: int
+    time_ms: float
+    low_ms: float
+    high_ms: float
+    open_ms: float | None
+    tasks: int
+    submits: int
+
+
+def weight_bytes(model: Model, size: int) -> int:
+    """Of the products of a token."""
+    inner, keys = model.heads * model.size, model.kv_heads * model.size
+    layer = model.width * (2 * inner + 2 * keys + 3 * model.hidden)
+    return size * (layer * model.layers + model.width * model.vocabulary)
+
+
+def whole(model: Model, chip: str, tokens: int, *, int8: bool) -> Whole:
+    """Compile a part, add up the rest."""
+    options = CompileOptions(target=chip, fp16=True)
+    target = target_of(options.chip)
+    vocabulary = min(model.vocabulary, _BLOCKS * MOST_COLUMNS)
+    source = Shapes(model, _BUILT, vocabulary)
+    products = IntegerProducts(source.quantised() if int8 else None)
+    built = build_graph(
+        StepGraph(source, target, CAPACITY, tokens, tokens == 1, {}, products).build(), options, {}, joined=True
+    )
+    cores = max(built.costs)
+    cost = built.costs[cores]
+    seconds, tasks = _sums(cost, ":layers.1.")
+    block, block_tasks = _sums(cost, f":head.{MOST_COLUMNS}")
+    blocks = (model.vocabulary - vocabulary) / MOST_COLUMNS
+    more = model.layers - _BUILT
+    time = 1e3 * (cost.spent.seconds + more * seconds + blocks * block)
+    board = cost.board
+    low, high = board.low or 1.0, board.high or 1.0
+    extra = None
+    if board.open_submit_seconds is not None:
+        extra = time + 1e3 * cost.submits * (board.open_submit_seconds - board.submit_seconds)
+    every = cost.tasks + more * tasks + -(-blocks // 1) * block_tasks
+    return Whole(cores, time, time * low, time * high, extra, int(every), cost.submits)
+
+
+def _sums(cost: Cost, part: str) -> tuple[float, int]:
+    found = [entry for entry in cost.operators if part in entry.name]
+    return sum(entry.spent.seconds for entry in found), sum(entry.tasks for entry in found)
+
+
+def table() -> str:
+    """In Markdown; then what was refused."""
+    lines = [
+        "| model | | chip | cores | weights | tasks | token | open driver | limit | reached | tokens/s | vendor | "
+        "128 tokens | vendor |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    refused: list[str] = []
+    for model in MODELS:
+        for form, int8 in (("fp16", False), ("w8a8", True)):
+            for chip in CHIPS:
+                try:
+                    lines.append(_row(model, form, chip, int8=int8))
+                    print(lines[-1], flush=True)
+                except CompileError as error:
+                    refused.append(f"{form} on {chip.upper()}: {error}")
+    return "\n".join([*lines, "", *(f"Refused: {text}." for text in dict.fromkeys(refused)), ""])
+
+
+def _row(model: Model, form: str, chip: str, *, int8: bool) -> str:
+    one, many = (whole(model, chip, tokens, int8=int8) for tokens in (1, PROMPT))
+    size = weight_bytes(model, 1 if int8 else 2)
+    memory = MEMORIES[chip][0]
+    limit = 1e3 * size / memory.bytes_per_second
+    published = model.published.get(chip) if int8 else None
+    times = f"{one.time_ms:.1f} ms ({one.low_ms:.1f} to {one.high_ms:.1f})"
+    slow = "" if one.open_ms is None else f"{one.open_ms:.1f} ms"
+    there = f"{limit / one.time_ms:.0%} ({limit / one.high_ms:.0%} to {limit / one.low_ms:.0%})"
+    vendor = ("", "") if published is None else (f"{published[1]:.1f}", f"{published[0]} ms")
+    cells = (
+        model.name, form, chip.upper(), str(one.cores), f"{size / 1e6:.0f} MB", str(one.tasks), times, slow,
+        f"{limit:.1f} ms", there, f"{1e3 / one.time_ms:.1f}", vendor[0], f"{many.time_ms:.0f} ms", vendor[1],
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print the table, or put it into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="into docs/llm.md")
+    text = table() if (asked := parser.parse_args()) else ""
+    print(text)
+    if asked.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(before + BEGIN + text + END + rest.partition(END)[2])
+
+
+if __name__ == "__main__":
+    main()
