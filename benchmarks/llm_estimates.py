@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from openrknn.compiler.errors import CompileError
+from openrknn.compiler.link.joined import JOINED_CORES
 from openrknn.compiler.options import CompileOptions
 from openrknn.compiler.pipeline import build_graph
 from openrknn.compiler.targets import target_of
@@ -128,7 +129,7 @@ def whole(model: Model, chip: str, tokens: int, *, int8: bool) -> Whole:
     built = build_graph(
         StepGraph(source, target, CAPACITY, tokens, tokens == 1, {}, products).build(), options, {}, joined=True
     )
-    cores = max(built.costs)
+    cores = JOINED_CORES if JOINED_CORES in built.costs else 1
     cost = built.costs[cores]
     seconds, tasks = _sums(cost, ":layers.1.")
     block, block_tasks = _sums(cost, f":head.{MOST_COLUMNS}")
@@ -189,7 +190,8 @@ def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="into docs/llm.md")
-    text = table() if (asked := parser.parse_args()) else ""
+    asked = parser.parse_args()
+    text = table()
     print(text)
     if asked.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)

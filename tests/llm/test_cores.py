@@ -18,6 +18,7 @@ from openrknn.device.protocol import Job
 from openrknn.device.software import SoftwareBuffer, SoftwareDevice
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, Tail
 from openrknn.llm.compile import CompiledLanguage, compile_language
+from openrknn.llm.limits import joined_cores
 from openrknn.llm.npu import NpuEngine
 from openrknn.llm.quantise.model import quantise_language
 from openrknn.runtime.program.program import Program
@@ -94,9 +95,20 @@ def test_every_task_leads_to_the_next_one_of_its_core(compiled: CompiledLanguage
     for graph in model.graphs:
         assert is_joined(graph, core_lists(graph, RK3588, 3))
         assert TaskList(2, 0) not in graph.task_lists
+    assert joined_cores(model) == 3
+    for graph in model.graphs:
         for core in range(3):
             numbers = graph.task_lists[TaskList(3, core)]
             assert all(graph.tasks[a].op_index <= graph.tasks[b].op_index for a, b in pairwise(numbers))
+
+
+def test_rk3576_has_no_joined_lists() -> None:
+    """Its lists for two cores are jobs of single operators."""
+    made = compile_language(MemorySource(**CHANGES), "rk3576", capacity=64, prefill=())
+    model = load(b"".join(bytes(piece) for piece in made.pieces["step.rknn"]))
+    assert TaskList(2, 0) in model.graphs[0].task_lists
+    assert joined_cores(model) == 1
+    assert made.shared_costs[1] is made.costs[1]
 
 
 def test_a_small_model_has_no_lists_unless_one_asks() -> None:

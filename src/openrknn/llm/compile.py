@@ -18,6 +18,7 @@ import numpy as np
 
 import openrknn
 from openrknn.compiler.errors import OptionError
+from openrknn.compiler.link.joined import JOINED_CORES
 from openrknn.compiler.options import CompileOptions
 from openrknn.compiler.pipeline import build_graph
 from openrknn.compiler.targets import Target, target_of
@@ -146,7 +147,7 @@ def compile_language(
         built = build_graph(step.build(), options, packed, joined=True)
         models.append(built.model)
         costs[tokens] = built.costs[1]
-        shared[tokens] = built.costs[max(built.costs)]
+        shared[tokens] = built.costs.get(JOINED_CORES, built.costs[1])
         del built, step
     tell("write", 0, 1)
     graphs = encode_pieces(join_models(models))

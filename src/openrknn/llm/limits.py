@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from openrknn.chips import TaskList
 from openrknn.container.model import Model
 from openrknn.container.parts import Kind
+from openrknn.runtime.program.steps import is_joined
 
-__all__ = ["MEMORIES", "Distance", "Memory", "distances", "weight_bytes"]
+__all__ = ["MEMORIES", "Distance", "Memory", "distances", "joined_cores", "weight_bytes"]
 
 
 class Memory(NamedTuple):
@@ -37,6 +39,19 @@ class Distance(NamedTuple):
     low: float
     """The same for the longest and the shortest time that the estimate allows."""
     high: float
+
+
+def joined_cores(model: Model) -> int:
+    """How many cores can do a step together as one job: all graphs have lists for so many that lead on to their end.
+
+    Other lists for several cores (RK3576's) are jobs of single operators.
+    """
+    for cores in range(model.chip.cores, 1, -1):
+        lists = [[graph.task_lists.get(TaskList(cores, core), range(0)) for core in range(cores)]
+                 for graph in model.graphs]  # fmt: skip
+        if all(is_joined(graph, one) for graph, one in zip(model.graphs, lists, strict=True)):
+            return cores
+    return 1
 
 
 def weight_bytes(model: Model) -> int:

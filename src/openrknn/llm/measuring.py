@@ -13,7 +13,7 @@ from openrknn.container.load import load
 from openrknn.llm.engine import Engine
 from openrknn.llm.file import LanguageFile
 from openrknn.llm.generation.errors import ContextFullError, PromptError
-from openrknn.llm.limits import weight_bytes
+from openrknn.llm.limits import joined_cores, weight_bytes
 from openrknn.llm.weights import Floats
 from openrknn.runtime.cost import Cost, cost_of
 
@@ -67,10 +67,9 @@ class BoardCosts:
 
 
 def board_costs(file: LanguageFile, cores: int | None = None) -> BoardCosts:
-    """Decoded from the tasks in the file. `cores`: None for as many as it has lists for."""
+    """Decoded from the tasks in the file. `cores`: None for as many as can do a step together."""
     model = load(file.step)
-    lists = [{entry.core_count for entry in graph.chip_lists(model.chip)} for graph in model.graphs]
-    chosen = max(set[int].intersection(*lists)) if cores is None else cores
+    chosen = joined_cores(model) if cores is None else cores
     costs = {
         entry.tokens: cost_of(model, chosen, graph) for entry, graph in zip(file.graphs, model.graphs, strict=True)
     }

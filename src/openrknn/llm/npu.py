@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.chips import TaskList
 from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.device import Device
@@ -26,6 +25,7 @@ from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
+from openrknn.llm.limits import joined_cores
 from openrknn.llm.ports import Ports, makes_embeddings
 from openrknn.llm.step_inputs import Masks, Rotations
 from openrknn.llm.weights import Floats
@@ -363,8 +363,8 @@ def _most_cores(model: Model, device: Device) -> int:
     """Of the vendor's driver, which starts cores together. The software NPU does one task after the other anyway."""
     if not isinstance(device, RknpuDevice):
         return 1
-    has_lists = all(TaskList(device.cores, 0) in graph.task_lists for graph in model.graphs)
-    return device.cores if has_lists else 1
+    cores = joined_cores(model)
+    return cores if cores <= device.cores else 1
 
 
 def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> None:
