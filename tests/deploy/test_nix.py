@@ -310,7 +310,7 @@ def test_packages_evaluate_with_recorded_arguments(tmp_path: Path) -> None:
         }};
         stdenv = {{ mkDerivation = x: x; cc.cc.lib = "libstdc++"; }};
         names = builtins.listToAttrs (map (name: {{ inherit name; value = name; }})
-          [ "numpy" "rich" "pillow" "starlette" "uvicorn" "httptools" "orjson" "grpcio" "protobuf"
+          [ "numpy" "rich" "pillow" "starlette" "uvicorn" "websockets" "httptools" "orjson" "grpcio" "protobuf"
             "prometheus-client" "scikit-build-core" ]);
         application = import {FOLDER}/packages/openrknn.nix {{
           inherit lib; cmake = "cmake"; ninja = "ninja";

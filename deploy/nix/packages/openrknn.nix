@@ -21,7 +21,7 @@ python3Packages.buildPythonApplication {
   dontUseCmakeConfigure = true;
 
   dependencies = with python3Packages; [ numpy rich pillow ]
-    ++ lib.optionals withServer [ starlette uvicorn httptools orjson grpcio protobuf prometheus-client ]
+    ++ lib.optionals withServer [ starlette uvicorn websockets httptools orjson grpcio protobuf prometheus-client ]
     ++ lib.optionals withKubernetes [ grpcio protobuf ];
 
   # The whole suite needs the vendor's files; what a package has to prove is that it imports and runs.

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="run each model in its own process (default), or all in the server's")  # fmt: skip
     voices = parser.add_argument_group("voices")
     voices.add_argument("--voice", metavar="SET", action="append", default=[],
-                        help="serve a voice: a set (folder or name) or a Piper voice; repeat for more")  # fmt: skip
+                        help="serve a voice: a set, NAME=SET, or a Piper voice; repeat for more")  # fmt: skip
     voices.add_argument("--voice-streams", type=positive, metavar="N", default=4,
                         help="conversations with one voice at a time (default: 4)")  # fmt: skip
     voices.add_argument("--wyoming", metavar="URI", help="Home Assistant's protocol, such as tcp://0.0.0.0:10300")
