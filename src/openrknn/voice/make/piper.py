@@ -33,7 +33,7 @@ def make(
     """From VOICE.onnx, with VOICE.onnx.json beside it or named by `config`; or a folder with one of them.
 
     `exact`: the text encoder in float on the CPU. The flow of a trained voice amplifies what fp16 rounds
-    there: with the encoder on the NPU a whole sentence is at 26 to 31 dB, with it in float at 45.
+    there: with the encoder on the NPU a whole sentence is at 26 to 31 dB, with it in float at 44 in the mean.
     """
     path = _voice_in(source)
     beside = config or Path(f"{path}.json")
