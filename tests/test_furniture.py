@@ -100,7 +100,7 @@ def _commands(form: Any) -> Iterator[str]:
 def test_forms_ask_for_commands_that_exist(path: Path) -> None:
     for command in _commands(_yaml(path)):
         words = shlex.split(command)[1:]
-        if words == ["--version"]:
+        if words[0] == "--version":
             continue
         assert words[0] in NAMES, command
         if len(words) > 1:
