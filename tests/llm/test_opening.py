@@ -27,6 +27,7 @@ from openrknn.llm.opening import SOFTWARE_NOTICE, open_model
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.tokens.gguf_tokens import gguf_tokenizer
 from openrknn.llm.weights import Floats
+from tests.llm.chat_file import write_chat_model
 from tests.llm.fakes import FakeVocabulary
 from tests.llm.quantise.sources import MemorySource
 from tests.llm.test_tokens import byte_pair_metadata
@@ -72,6 +73,12 @@ def test_a_compiled_file_chats_alone(compiled: Path, source: MemorySource) -> No
 def test_a_context_that_is_larger_than_compiled(compiled: Path) -> None:
     with pytest.raises(UnsupportedError, match="compiled for 64 tokens"):
         open_model(compiled, capacity=100)
+
+
+def test_weights_do_not_run_on_an_npu(tmp_path: Path) -> None:
+    file = write_chat_model(tmp_path / "tiny.gguf")
+    with pytest.raises(UnsupportedError, match="is not compiled, so that it cannot run on 'rknpu'"):
+        open_model(file, device="rknpu")
 
 
 def test_vocabularies_in_compiled_files() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_damaged_ones_are_errors(pattern: str, why: str) -> None:
 def test_a_folder_with_a_hostile_pattern_is_not_opened(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     split = {"type": "Split", "pattern": {"Regex": HOSTILE[0]}, "behavior": "Isolated", "invert": False}
-    said = {
+    said: dict[str, Any] = {
         "version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "decoder": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split]},
         "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},

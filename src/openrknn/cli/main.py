@@ -98,6 +98,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _forget_stdout()
         return EXIT_BROKEN_PIPE
+    except MemoryError as error:
+        if debug:
+            raise
+        Output.complain(f"there is not enough memory: {str(error)[:200] or 'an allocation failed'}")
+        return EXIT_IMPOSSIBLE
     except (CommandError, RknnError, OSError) as error:
         if debug:
             raise

@@ -45,6 +45,11 @@ def open_model(
     speculation = Speculation.ngrams(drafts) if drafts else None
     if path.is_file() and is_language(path):
         return _compiled(path, device, capacity, sequences, speculation)
+    if not device.startswith(("auto", "software")):
+        raise UnsupportedError(
+            f"{path.name} is not compiled, so that it cannot run on {device!r:.60}: "
+            "`openrknn llm compile` makes a file for the NPU"
+        )
     source = open_weights(path, context=capacity)
     vocabulary = open_tokenizer(path)
     engine = ReferenceEngine(source, capacity=capacity)
