@@ -20,7 +20,7 @@ from openrknn.voice.make.whisper.names import openai_name
 from openrknn.voice.whisper.vocabulary import special_names
 
 Array = npt.NDArray[np.float32]
-WIDTH, HEADS, LAYERS, STATES, CONTEXT, MELS = 32, 2, 2, 48, 48, 80
+WIDTH, HEADS, LAYERS, STATES, CONTEXT, MELS = 32, 2, 2, 50, 48, 80
 MERGES = (b"th", b"he", b" t", b" th", b" the", b"in", b"er", b" a")
 SHARE = 8
 """Languages of the model."""

@@ -122,6 +122,11 @@ def room_of(weights: Checkpoint) -> int:
     return -(-size // GROUP) * GROUP
 
 
+def rows_of(weights: Checkpoint) -> int:
+    """Of the cross attention in a step: whole groups, the last ones masked (1504 for 1500 states)."""
+    return -(-weights.frames // GROUP) * GROUP
+
+
 def _filled(matrix: Array, heads: int, room: int) -> Array:
     """Columns of zeros behind those of each head."""
     wide = np.zeros((len(matrix), heads, room), np.float32)
@@ -132,16 +137,19 @@ def _filled(matrix: Array, heads: int, room: int) -> Array:
 def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int]) -> Any:
     """One step.
 
-    token, position [1, width, 1, 1], mask [1, capacity, 1, 1] of the cache, cache.N.key/value
+    token, position [1, width, 1, 1], mask [1, capacity, 1, 1] of the cache, cross_mask, cache.N.key/value
     [1, heads * room, 1, capacity], cross.N.key/value [1, heads * room, 1, frames] -> logits [1, words, 1, 1],
     new.N.key/value [1, heads * room, 1, 1], and of the layers in `followed` scores.N [1, heads, 1, frames]
     """
     graph = GraphWriter("whisper decoder")
-    width, frames = weights.width("decoder"), weights.frames
+    width, frames = weights.width("decoder"), rows_of(weights)
     lanes = weights.head_count("decoder") * room_of(weights)
     token, place = (graph.reshape(graph.input(name, [1, width, 1, 1]), 1, 1, width) for name in ("token", "position"))
     value = graph.op("Add", token, place)
-    mask = graph.reshape(graph.input("mask", [1, capacity, 1, 1]), 1, 1, 1, -1)
+    mask, cross_mask = (
+        graph.reshape(graph.input(name, [1, size, 1, 1]), 1, 1, 1, -1)
+        for name, size in (("mask", capacity), ("cross_mask", frames))
+    )
     for number in range(weights.layers("decoder")):
         layer = _Step(graph, weights, number)
         kept, cross = (
@@ -162,7 +170,7 @@ def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int])
         value = layer.back(value, mixed, "attn.out")
         normed = layer.norm(value, "cross_attn_ln")
         query = layer.one(layer.row(normed, "cross_attn.query", layer.size**-0.5))
-        scores = graph.op("MatMul", query, layer.seen(cross[0], is_key=True))
+        scores = graph.op("Add", graph.op("MatMul", query, layer.seen(cross[0], is_key=True)), cross_mask)
         if number in followed:
             graph.output(f"scores.{number}", scores, [1, layer.heads, 1, frames])
         mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), layer.seen(cross[1], is_key=False))

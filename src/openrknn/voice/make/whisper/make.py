@@ -11,7 +11,7 @@ from openrknn.voice.listener import AUTO
 from openrknn.voice.make.whisper.alignment import alignment_heads
 from openrknn.voice.make.whisper.checkpoint import Checkpoint
 from openrknn.voice.make.whisper.detect import open_checkpoint
-from openrknn.voice.make.whisper.graphs import GROUP, decoder_graph, encoder_graph
+from openrknn.voice.make.whisper.graphs import GROUP, decoder_graph, encoder_graph, rows_of
 from openrknn.voice.make.whisper.vocabulary import pieces_of
 from openrknn.voice.sets import VoiceSet, write_set
 from openrknn.voice.tokens import write_pieces
@@ -84,7 +84,7 @@ def decoder_file(weights: Checkpoint, target: str, alignment: Sequence[tuple[int
         tuple(f"cross.{part}" for part in parts),
         {f"{kind}.{part}": 3 for kind in ("cache", "cross") for part in parts},
     )
-    return pack_decoder(step, target, capacity=weights.context, frames=weights.frames, fp16=True, cores=1)
+    return pack_decoder(step, target, capacity=weights.context, frames=rows_of(weights), fp16=True, cores=1)
 
 
 def _compile(graph: Any, to: Path, target: str) -> None:
