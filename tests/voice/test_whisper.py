@@ -13,7 +13,7 @@ import pytest
 from openrknn.voice import Audio, ListenOptions, Transcriber, VoiceSet, VoiceSetError
 from openrknn.voice.listener import Piece
 from openrknn.voice.make.whisper.make import make
-from openrknn.voice.whisper.model import Whisper
+from openrknn.voice.whisper import Whisper
 from openrknn.voice.whisper.parts import cut
 from openrknn.voice.whisper.search import Result, Rules
 from openrknn.voice.whisper.vocabulary import Vocabulary, _words

@@ -1,12 +1,12 @@
 """Whisper: windows of 30 s, an encoder, and a decoder that writes text with times.
 
-model       Whisper: a set of the family, opened;   vocabulary: its tokens
+family      Whisper: a set of the family, opened;   model: its nets;   vocabulary: its tokens
 search      a window's text: rules for tokens, greedy, sampled and beam search, second tries
 words       times of words from cross attention;   windows: recordings, window by window
 """
 
 from __future__ import annotations
 
-from openrknn.voice.whisper.model import Whisper
+from openrknn.voice.whisper.family import Whisper
 
 __all__ = ["Whisper"]

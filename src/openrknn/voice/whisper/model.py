@@ -1,4 +1,4 @@
-"""`Whisper`: a set of the family, opened."""
+"""`WhisperModel`: the nets of a set of the family."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from openrknn.runtime.decoder import Decoder
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.features import whisper_log_mel
-from openrknn.voice.listener import AUTO, Heard, ListenOptions, Piece, StreamParts, TextStream
+from openrknn.voice.listener import AUTO, Heard, ListenOptions, Piece
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
-from openrknn.voice.whisper.parts import Part, cut
+from openrknn.voice.whisper.parts import Part, cut, heard_of
 from openrknn.voice.whisper.search import Result, Search, log_softmax
 from openrknn.voice.whisper.vocabulary import Vocabulary
 from openrknn.voice.whisper.words import Timed, aligned, placed, tidied, typical
@@ -29,7 +29,7 @@ _SHORTEST = 201
 """Samples: half a frame is mirrored at the beginning."""
 
 
-class Whisper(Closing):
+class WhisperModel(Closing):
     """Encoder and decoder of a set; what is heard in a window, with times of parts and words."""
 
     has_words = True
@@ -170,14 +170,6 @@ class Whisper(Closing):
                 pieces = [part.piece(self.vocabulary) for part in wanted]
         return replace(heard_of(result), pieces=tuple(pieces))
 
-    def stream(self, parts: StreamParts) -> TextStream | None:
-        """Recordings have windows of their own; what is heard live is cut at pauses like everything else."""
-        from openrknn.voice.whisper.windows import PackedStream, SlidingStream
-
-        if parts.partial > 0:
-            return None
-        return SlidingStream(self, parts) if parts.activity is None else PackedStream(self, parts)
-
     def token_bytes(self, token: int) -> bytes:
         """The text of a token; special ones have none."""
         return self.vocabulary.pieces[token] if 0 <= token < self.vocabulary.end else b""
@@ -192,14 +184,6 @@ class Whisper(Closing):
         with self._lock:
             self._encoder.close()
             self._decoder.close()
-
-
-def heard_of(result: Result) -> Heard:
-    """With the values of the window; without parts."""
-    return Heard(
-        result.text, result.tokens, float(np.exp(result.avg_logprob)), language=result.language,
-        no_speech_prob=result.no_speech_prob, temperature=result.temperature, logs=result.logs,
-    )  # fmt: skip
 
 
 def _open_decoder(voice: VoiceSet, device: str) -> Decoder:

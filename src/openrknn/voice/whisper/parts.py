@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openrknn.voice.listener import Piece
+import numpy as np
+
+from openrknn.voice.listener import Heard, Piece
 from openrknn.voice.whisper.search import Result
 from openrknn.voice.whisper.vocabulary import STEP_SECONDS, Vocabulary
 
@@ -68,3 +70,11 @@ def cut(result: Result, frames: int, vocabulary: Vocabulary, *, keep_rest: bool 
             parts.append(Part((rest[0] - first) * STEP_SECONDS, frames * _FRAME_SECONDS, rest, logs[last:]))
         return parts, Advance(frames, is_complete=True)
     return parts, Advance((tokens[last - 1] - first) * _STRIDE, is_complete=False)
+
+
+def heard_of(result: Result) -> Heard:
+    """With the values of the window; without parts."""
+    return Heard(
+        result.text, result.tokens, float(np.exp(result.avg_logprob)), language=result.language,
+        no_speech_prob=result.no_speech_prob, temperature=result.temperature, logs=result.logs,
+    )  # fmt: skip

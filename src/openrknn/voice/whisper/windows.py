@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,8 @@ from openrknn.voice.listener import AUTO, Heard, Piece, StreamParts
 from openrknn.voice.results import Segment, Word
 from openrknn.voice.segments import Spoken
 from openrknn.voice.stream import TranscriptStream, segment_of
-from openrknn.voice.whisper.parts import cut
-
-if TYPE_CHECKING:
-    from openrknn.voice.whisper.model import Whisper
+from openrknn.voice.whisper.model import WhisperModel
+from openrknn.voice.whisper.parts import cut, heard_of
 
 _HOP, _HALF = 160, 200
 """Samples between frames, and half of a frame."""
@@ -35,7 +33,7 @@ class SlidingStream:
     of the recording: `survey` looks for it where the recording can be read twice, else it is what came until now.
     """
 
-    def __init__(self, model: Whisper, parts: StreamParts) -> None:
+    def __init__(self, model: WhisperModel, parts: StreamParts) -> None:
         self._model, self._options, self._on_close = model, parts.options, parts.on_close
         self.warnings = parts.warnings
         self.language = "" if parts.options.language == AUTO else parts.options.language
@@ -178,8 +176,6 @@ class SlidingStream:
 
 
 def _without_pieces(result: Any, pieces: list[Piece]) -> Heard:
-    from openrknn.voice.whisper.model import heard_of
-
     return replace(heard_of(result), pieces=tuple(pieces))
 
 
@@ -190,7 +186,7 @@ class PackedStream(TranscriptStream):
     and silence, in which the model invents text, is not heard.
     """
 
-    def __init__(self, model: Whisper, parts: StreamParts) -> None:
+    def __init__(self, model: WhisperModel, parts: StreamParts) -> None:
         super().__init__(parts, rate=model.rate)
         self._most = model.frames * _HOP
         self._spans: list[tuple[int, int]] = []
