@@ -23,9 +23,10 @@ from openrknn.cli.main import main
 from openrknn.voice.errors import PhonemeError, VoiceSetError
 from openrknn.voice.make import piper
 from openrknn.voice.make.vits.cut import VitsError, cut_vits
-from openrknn.voice.piper.engine import Noise, Scales, StagedEngine
+from openrknn.voice.piper.engine import Noise, StagedEngine
 from openrknn.voice.sets import VoiceSet, open_set, write_set
 from openrknn.voice.speaker import Speaker
+from openrknn.voice.talkers import Scales
 from tools.vits import SIZES, Size, config_of, make_voice, write_voice
 
 SMALL = replace(SIZES["tiny"], layers=1, couplings=1, speakers=3)

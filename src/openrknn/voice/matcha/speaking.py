@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.piper.config import BOS, EOS, PAD, PiperConfig
@@ -64,7 +66,7 @@ class MatchaVoice:
         noise: Sequence[Floats] = (),
     ) -> Iterator[Floats]:  # fmt: skip
         """One piece. `noise` is for comparisons with other programs."""
-        feed = {
+        feed: dict[str, NDArray[Any]] = {
             "x": np.asarray([list(ids)], np.int64), "x_length": np.array([len(ids)], np.int64),
             "noise_scale": np.array([scales.noise], np.float32), "length_scale": np.array([scales.length], np.float32),
         }  # fmt: skip
