@@ -37,7 +37,7 @@ def test_what_people_read(capsys: Capture) -> None:
     assert "conv_rk3588_i8.rknn: nothing found" in text
     assert "1 error" in text
     assert "layout-mismatch #1 ConvMul, 'x0', task 0, RDMA_EW_BASE_ADDR" in text
-    assert "why: pixels lie packed, 6 bytes each" in text
+    assert "why: pixels are packed, 6 bytes each" in text
     assert "do: put a 1x1 convolution" in text
 
 

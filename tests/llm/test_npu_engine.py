@@ -197,7 +197,7 @@ def test_progress_is_told(source: MemorySource) -> None:
 
 def test_models_beyond_the_addresses_are_refused_before_they_are_read() -> None:
     class Large:
-        config = replace(TINY, width=8192, hidden=28672, layers=32)
+        config = replace(TINY, width=8192, hidden=8192, layers=32)
 
         def names(self) -> list[str]:
             return []

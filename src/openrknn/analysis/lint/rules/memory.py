@@ -13,7 +13,7 @@ from openrknn.npu.accesses import Access
 
 _NATIVE_RANK = 5
 _PACKED = (
-    "pixels lie packed, {pixel} bytes each, and the unit takes {atom} bytes for each: from the second pixel on it "
+    "pixels are packed, {pixel} bytes each, and the unit takes {atom} bytes for each: from the second pixel on it "
     "computes with other pixels, and near the end with memory behind the picture; the simulator does not show it"
 )
 
