@@ -15,6 +15,7 @@ PAIRS = {
     "docs/guides/board-owner.md": "docs/zh/board-owner.md",
     "docs/guides/no-board.md": "docs/zh/no-board.md",
     "docs/vision.md": "docs/zh/vision.md",
+    "docs/voice.md": "docs/zh/voice.md",
     "docs/troubleshooting.md": "docs/zh/troubleshooting.md",
 }
 BLOCK = re.compile(r"^ *```.*?^ *```", re.M | re.S)
