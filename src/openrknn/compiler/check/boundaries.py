@@ -54,7 +54,8 @@ def _only_moves(graph: Graph, name: str, seen: dict[str, Array]) -> bool:
     odd = np.arange(1, 2 * seen[source].size, 2, dtype=np.float64).reshape(seen[source].shape)
     made = np.asarray(function(odd))
     with np.errstate(invalid="ignore"):
-        return bool((((made % 2) == 1) & (made > 0) | (made == 0)).all())
+        rest = made - 2 * np.floor(made * 0.5)  # made % 2, whose division of doubles takes twenty times as long
+        return bool(((rest == 1) & (made > 0) | (made == 0)).all())
 
 
 def compared(
