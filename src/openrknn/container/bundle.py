@@ -206,7 +206,7 @@ def read_zip(
     """Manifest, files and path of a zip of this format; sizes are bounded before anything is unpacked.
 
     `maps`: large files of a path that are not packed come as views of the mapped zip, and take memory only while they
-    are looked at. Nobody may cut such a zip short while a view is in use.
+    are read. The zip must not be truncated while a view is in use.
     """
     import zipfile
     import zlib
@@ -307,7 +307,7 @@ def _view(whole: mmap.mmap, info: zipfile.ZipInfo, name: str) -> memoryview:
 
 
 def forget_pages(views: Iterable[object]) -> None:
-    """Pages of the mapped files behind views that nobody may need again soon; they come back from the file."""
+    """Release the memory of the mapped files behind these views; a later access reads it from the file again."""
     files = {id(view.obj): view.obj for view in views if isinstance(view, memoryview)}
     for whole in files.values():
         if isinstance(whole, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):

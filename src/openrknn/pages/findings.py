@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from openrknn.analysis.lint import Finding, Severity
-from openrknn.pages.frame import asset, document, footer, verdict
+from openrknn.pages.frame import asset, document, finding_card, footer, verdict
 from openrknn.pages.markup import Markup, clean, join, tag
 from openrknn.quantities import count_of
 
@@ -61,16 +61,11 @@ def _file(name: str, result: Sequence[Finding] | str) -> Markup:
 
 
 def _finding(finding: Finding) -> Markup:
-    return tag(
-        "li",
-        tag("span", str(finding.severity), class_="badge"),
-        tag(
-            "div",
-            tag("b", finding.code),
-            tag("p", clean(str(finding.where), 300), class_="muted"),
-            tag("p", clean(finding.what, 600)),
-            tag("p", clean(finding.why, 600)) if finding.why else None,
-            tag("p", "→ ", clean(finding.change, 600), class_="do") if finding.change else None,
-        ),
-        class_=f"finding {finding.severity}",
+    return finding_card(
+        str(finding.severity),
+        tag("b", finding.code),
+        tag("p", clean(str(finding.where), 300), class_="muted"),
+        tag("p", clean(finding.what, 600)),
+        tag("p", clean(finding.why, 600)) if finding.why else None,
+        tag("p", "→ ", clean(finding.change, 600), class_="do") if finding.change else None,
     )

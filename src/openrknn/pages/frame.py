@@ -14,8 +14,8 @@ from importlib import resources
 from openrknn.pages.markup import Content, Markup, clean, tag
 
 __all__ = [
-    "asset", "decibels", "document", "folded", "footer", "grade", "key_number", "more_numbers", "navigation",
-    "section", "verdict",
+    "asset", "decibels", "document", "finding_card", "folded", "footer", "grade", "key_number", "more_numbers",
+    "navigation", "section", "verdict",
 ]  # fmt: skip
 
 
@@ -97,6 +97,12 @@ def more_numbers(numbers: Iterable[tuple[str, str, str]]) -> Markup:
 def footer(command: str) -> Markup:
     """Who wrote the page."""
     return tag("footer", tag("p", f"Written by {command}. This page is one file and loads nothing."))
+
+
+def finding_card(severity: str, *content: Content) -> Markup:
+    """One finding in a list of class `findings`: its severity, then what is said about it."""
+    badge = tag("span", severity, class_="badge")
+    return tag("li", badge, tag("div", *content), class_=f"finding {severity}")
 
 
 def key_number(label: str, value: str, more: str = "") -> Markup:

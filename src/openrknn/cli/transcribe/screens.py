@@ -27,7 +27,7 @@ class Screen(Protocol):
 
 @contextmanager
 def screen_for(output: Output, *, is_live: bool, is_late: bool = False) -> Iterator[Screen]:
-    """The one that fits the output; `is_late`: lines are told when all is known (`tell_lines`), if not live."""
+    """The screen for an output; `is_late`: unless live, the caller prints all lines at the end (`tell_lines`)."""
     if is_live and output.is_json:
         yield _JsonLines(output)
     elif not output.is_human or (is_late and not is_live):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from openrknn.analysis.board_time import where_text
 from openrknn.analysis.reports import Finding, GraphReport, InputReport, ModelReport, OutputReport
-from openrknn.pages.frame import more_numbers, verdict
+from openrknn.pages.frame import finding_card, more_numbers, verdict
 from openrknn.pages.markup import Content, Markup, clean, join, tag
 from openrknn.pages.model.texts import dims, number, percent
 from openrknn.quantities import count_text, numbers_text, size_text
@@ -136,16 +136,11 @@ def findings(report: ModelReport) -> Markup:
 
 
 def _finding(finding: Finding) -> Markup:
-    return tag(
-        "li",
-        tag("span", str(finding.severity), class_="badge"),
-        tag(
-            "div",
-            tag("b", clean(finding.what, 600)),
-            tag("p", clean(finding.why, 600)) if finding.why else None,
-            tag("p", "→ ", clean(finding.action, 600), class_="do") if finding.action else None,
-        ),
-        class_=f"finding {finding.severity}",
+    return finding_card(
+        str(finding.severity),
+        tag("b", clean(finding.what, 600)),
+        tag("p", clean(finding.why, 600)) if finding.why else None,
+        tag("p", "→ ", clean(finding.action, 600), class_="do") if finding.action else None,
     )
 
 

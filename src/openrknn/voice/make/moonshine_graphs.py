@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from openrknn.voice.make.cached_heads import CachedHeads, whole
 from openrknn.voice.make.moonshine_weights import Array, Weights
 from openrknn.voice.make.writer import GraphWriter
 
@@ -103,7 +103,7 @@ def encoder_graph(encoder: Weights, decoder: Weights, longest: int) -> Any:
     value = graph.op("Transpose", value, perm=[0, 2, 1])
     length = graph.op("Shape", value, start=1, end=2)
     cos, sin = (
-        graph.op("Slice", rows[None], _whole(0), length, _whole(1)) for rows in rotary_rows(encoder, states(longest))
+        graph.op("Slice", rows[None], whole(0), length, whole(1)) for rows in rotary_rows(encoder, states(longest))
     )
     for number in range(encoder.layers):
         layer = _Layer(graph, encoder, number)
@@ -143,7 +143,7 @@ def filled_rows(weights: Weights, rows: int) -> tuple[Array, Array]:
     return _filled(weights, cos), _filled(weights, sin)
 
 
-class _Step(_Layer):
+class _Step(CachedHeads, _Layer):
     """A layer of the decoder: one row at a time, heads with room behind their channels."""
 
     def __init__(self, graph: GraphWriter, weights: Weights, layer: int) -> None:
@@ -159,15 +159,6 @@ class _Step(_Layer):
         turned = self.graph.op("MatMul", value, _filled(self.weights, _turn(self.weights, matrix)))
         products = (self.graph.op("Mul", one, other) for one, other in zip((straight, turned), turns, strict=True))
         return self.graph.op("Add", *products)
-
-    def one(self, row: str) -> str:
-        """The heads of a row beside each other."""
-        return self.graph.reshape(row, 1, self.heads, 1, self.room)
-
-    def seen(self, cache: str, *, is_key: bool) -> str:
-        """[1, heads * room, 1, rows] as matrices of the heads."""
-        heads = self.graph.reshape(cache, 1, self.heads, self.room, -1)
-        return heads if is_key else self.graph.op("Transpose", heads, perm=[0, 1, 3, 2])
 
     def back(self, value: str, attention: str, part: str) -> str:
         """Through the output's weights, with rows of zeros for the room."""
@@ -203,14 +194,7 @@ def decoder_graph(decoder: Weights) -> Any:
         normed = layer.norm(value, "input_layernorm")
         query = layer.one(layer.row(normed, "self_attn.q_proj", layer.size**-0.5, turns))
         key, new = layer.row(normed, "self_attn.k_proj", turns=turns), layer.row(normed, "self_attn.v_proj")
-        # One softmax over the scores of the cache and of the new row: the cache itself is not copied.
-        before = graph.op("MatMul", query, layer.seen(kept[0], is_key=True))
-        own = graph.op("MatMul", query, graph.reshape(key, 1, layer.heads, layer.room, 1))
-        scores = graph.op("Softmax", graph.op("Concat", graph.op("Add", before, mask), own, axis=3), axis=-1)
-        past = graph.op("Slice", scores, _whole(0), _whole(-1), _whole(3))
-        last = graph.op("Slice", scores, _whole(-1), _whole(2**31 - 1), _whole(3))
-        mixed = graph.op("MatMul", past, layer.seen(kept[1], is_key=False))
-        mixed = graph.op("Add", mixed, graph.op("Mul", layer.one(new), last))
+        mixed = layer.over_cache(query, key, new, kept, mask)
         value = layer.back(value, mixed, "self_attn.o_proj")
         normed = layer.norm(value, "post_attention_layernorm")
         query = layer.one(layer.row(normed, "encoder_attn.q_proj", layer.size**-0.5))
@@ -236,10 +220,6 @@ def _gated(layer: _Layer, value: str) -> str:
     gate = graph.op("Add", graph.op("MatMul", value, weights[:, half:]), bias[half:])
     gate = graph.op("Mul", gate, graph.op("Sigmoid", gate))
     return layer.bias(graph.op("Mul", gate, straight), "mlp.fc2")
-
-
-def _whole(*numbers: int) -> npt.NDArray[np.int64]:
-    return np.array(numbers, np.int64)
 
 
 def states(frames: int) -> int:

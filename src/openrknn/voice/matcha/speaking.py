@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.piper.config import BOS, EOS, PAD, PiperConfig
-from openrknn.voice.piper.phonemes import ids_of, phonemes_of, pieces
+from openrknn.voice.piper.phonemes import sentences_of
 from openrknn.voice.products.graph import Floats, ProductGraph
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.talkers import Said, Scales
@@ -54,12 +53,7 @@ class MatchaVoice:
 
     def said(self, text: str, speaker: int, language: str = "") -> list[Said]:
         """Sentences and their numbers; `language`: a voice of espeak-ng for words of another language."""
-        config = replace(self.config, espeak_voice=language) if language else self.config
-        return [
-            Said("".join(piece), tuple(ids_of(piece, self.config)))
-            for sentence in phonemes_of(text, config)
-            for piece in pieces(sentence, self.config, LONGEST)
-        ]
+        return sentences_of(text, self.config, LONGEST, language)
 
     def speak(
         self, ids: Sequence[int], scales: Scales, speaker: int, random: np.random.Generator,

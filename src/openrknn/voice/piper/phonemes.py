@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openrknn.voice.errors import PhonemeError
 from openrknn.voice.piper.config import BOS, EOS, PAD, PiperConfig
+from openrknn.voice.talkers import Said
 
 Phonemise = Callable[[str, str], list[str]]
 """(text, voice of espeak-ng) -> phonemes of its clauses, a line each."""
@@ -234,3 +235,13 @@ def pieces(phonemes: Sequence[str], config: PiperConfig, longest: int) -> Iterat
             rest.pop(0)
     if any(phoneme.strip() for phoneme in rest):
         yield rest
+
+
+def sentences_of(text: str, config: PiperConfig, longest: int, language: str = "") -> list[Said]:
+    """Sentences and their numbers; `language`: a voice of espeak-ng for words of another language."""
+    spoken = replace(config, espeak_voice=language) if language else config
+    return [
+        Said("".join(piece), tuple(ids_of(piece, config)))
+        for sentence in phonemes_of(text, spoken)
+        for piece in pieces(sentence, config, longest)
+    ]

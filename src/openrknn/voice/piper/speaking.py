@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.piper.config import PiperConfig, read_config
 from openrknn.voice.piper.engine import Floats, open_engine
-from openrknn.voice.piper.phonemes import ids_of, phonemes_of, pieces
+from openrknn.voice.piper.phonemes import sentences_of
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.talkers import Said, Scales
 
@@ -45,12 +44,7 @@ class PiperVoice:
 
     def said(self, text: str, speaker: int, language: str = "") -> list[Said]:
         """Sentences and their numbers; `language`: a voice of espeak-ng for words of another language."""
-        config = replace(self.config, espeak_voice=language) if language else self.config
-        return [
-            Said("".join(piece), tuple(ids_of(piece, self.config)))
-            for sentence in phonemes_of(text, config)
-            for piece in pieces(sentence, self.config, self.engine.longest)
-        ]
+        return sentences_of(text, self.config, self.engine.longest, language)
 
     def speak(
         self, ids: Sequence[int], scales: Scales, speaker: int, random: np.random.Generator

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.voice.make.cached_heads import CachedHeads
 from openrknn.voice.make.whisper.checkpoint import Array, Checkpoint
 from openrknn.voice.make.writer import GraphWriter
 
@@ -85,7 +86,7 @@ def encoder_graph(weights: Checkpoint) -> Any:
     return graph.model()
 
 
-class _Step(_Layer):
+class _Step(CachedHeads, _Layer):
     """A layer of the decoder, one token at a time. The heads are filled up to whole groups of channels."""
 
     def __init__(self, graph: GraphWriter, weights: Checkpoint, number: int) -> None:
@@ -100,14 +101,6 @@ class _Step(_Layer):
             return made
         bias = _filled(self.weight(f"{part}.bias")[None], self.heads, self.room)
         return self.graph.op("Add", made, bias[0] * np.float32(factor))
-
-    def one(self, row: str) -> str:
-        return self.graph.reshape(row, 1, self.heads, 1, self.room)
-
-    def seen(self, cache: str, *, is_key: bool) -> str:
-        """[1, heads * room, 1, rows] as matrices of the heads."""
-        heads = self.graph.reshape(cache, 1, self.heads, self.room, -1)
-        return heads if is_key else self.graph.op("Transpose", heads, perm=[0, 1, 3, 2])
 
     def back(self, value: str, attention: str, part: str) -> str:
         matrix = _filled(self.weight(f"{part}.weight"), self.heads, self.room)
@@ -159,14 +152,7 @@ def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int])
         normed = layer.norm(value, "attn_ln")
         query = layer.one(layer.row(normed, "attn.query", layer.size**-0.5))
         key, new = layer.row(normed, "attn.key"), layer.row(normed, "attn.value")
-        # One softmax over the scores of the cache and of the new row: the cache itself is not copied.
-        before = graph.op("MatMul", query, layer.seen(kept[0], is_key=True))
-        own = graph.op("MatMul", query, graph.reshape(key, 1, layer.heads, layer.room, 1))
-        scores = graph.op("Softmax", graph.op("Concat", graph.op("Add", before, mask), own, axis=3), axis=-1)
-        past = graph.op("Slice", scores, _whole(0), _whole(-1), _whole(3))
-        last = graph.op("Slice", scores, _whole(-1), _whole(2**31 - 1), _whole(3))
-        mixed = graph.op("MatMul", past, layer.seen(kept[1], is_key=False))
-        mixed = graph.op("Add", mixed, graph.op("Mul", layer.one(new), last))
+        mixed = layer.over_cache(query, key, new, kept, mask)
         value = layer.back(value, mixed, "attn.out")
         normed = layer.norm(value, "cross_attn_ln")
         query = layer.one(layer.row(normed, "cross_attn.query", layer.size**-0.5))
@@ -183,7 +169,3 @@ def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int])
     logits = graph.op("MatMul", value, np.ascontiguousarray(weights["decoder.token_embedding.weight"].T))
     graph.output("logits", graph.reshape(logits, 1, weights.words, 1, 1), [1, weights.words, 1, 1])
     return graph.model()
-
-
-def _whole(*numbers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.array(numbers, np.int64)
