@@ -1,0 +1,9 @@
+"""Video from camera to NPU: frames as descriptors, and their conversion to a model's input."""
+
+from __future__ import annotations
+
+from openrknn.video.errors import FrameError, VideoError
+from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
+from openrknn.video.frame import Plane, VideoFrame
+
+__all__ = ["ColourRange", "ColourSpace", "FrameError", "PixelFormat", "Plane", "VideoError", "VideoFrame"]

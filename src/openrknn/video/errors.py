@@ -1,0 +1,15 @@
+"""What can go wrong between a camera and the NPU."""
+
+from __future__ import annotations
+
+from openrknn.errors import RknnError
+
+__all__ = ["FrameError", "VideoError"]
+
+
+class VideoError(RknnError):
+    """A source, a decoder or a converter of video cannot do what was asked; the message says which and why."""
+
+
+class FrameError(VideoError, ValueError):
+    """Size, format, strides and memory of a frame do not fit together."""
