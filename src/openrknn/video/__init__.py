@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from openrknn.video.conversion import Conversion, boxes_for, convert
 from openrknn.video.errors import FrameError, VideoError
 from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
 from openrknn.video.frame import Plane, VideoFrame
 
-__all__ = ["ColourRange", "ColourSpace", "FrameError", "PixelFormat", "Plane", "VideoError", "VideoFrame"]
+__all__ = [
+    "ColourRange",
+    "ColourSpace",
+    "Conversion",
+    "FrameError",
+    "PixelFormat",
+    "Plane",
+    "VideoError",
+    "VideoFrame",
+    "boxes_for",
+    "convert",
+]
