@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from packing import archives, changelog, chart, environment, sources
+from packing import archives, changelog, chart, environment, provenance, sbom, sources
 from packing.errors import PackingError
 
-__all__ = ["SUMS", "check", "compare", "prepare", "release", "tag_of", "twine_check", "write_sums"]
+__all__ = ["SUMS", "check", "compare", "describe", "notes", "prepare", "release", "tag_of", "twine_check", "write_sums"]
 
 SUMS = "SHA256SUMS"
 _RELEASED = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
@@ -40,6 +40,7 @@ def check(root: Path, tag: str | None = None) -> changelog.Section:
         raise PackingError("CHANGELOG.md has unreleased changes; they belong to the version, or to another branch")
     if newest.version != version:
         raise PackingError(f"CHANGELOG.md: {newest.version} is newer than {version}, which is to be released")
+    notes(root)
     return entry
 
 
@@ -78,7 +79,7 @@ def release(
     is_dry: bool,
     say: Callable[[str], None],
 ) -> str:
-    """Check everything, build twice, compare, write SHA256SUMS, and tag (not if `is_dry`). Returns the tag."""
+    """Check everything, build twice, compare, describe, and tag (not if `is_dry`). Returns the tag."""
     check_clone(root)
     check(root)
     tag = tag_of(sources.version(root))
@@ -95,7 +96,7 @@ def release(
         compare(out, Path(work) / "dist")
     packages = [path for path in sorted(out.iterdir()) if path.name.endswith((".whl", ".tar.gz"))]
     twine(packages)
-    write_sums(out)
+    describe(root, out)
     if changed := sources.git(root, "status", "--porcelain").strip():
         raise PackingError(f"the build changed the clone:\n{changed}")
     if not is_dry:
@@ -110,6 +111,20 @@ def compare(first: Path, second: Path) -> None:
         raise PackingError(f"two builds of one commit differ: {', '.join(different)}")
     if not one:
         raise PackingError("the build made nothing")
+
+
+def describe(root: Path, folder: Path) -> list[Path]:
+    """Write beside the packages what they are made of, where they come from, and their checksums (in this order)."""
+    about = [sbom.write(root, folder), provenance.write(root, folder, sources.homepage(root))]
+    return [*about, write_sums(folder)]
+
+
+def notes(root: Path) -> str:
+    """The release notes of the version: a page of its own, because the changelog is for those who look something up."""
+    path = root / f"docs/releases/{sources.version(root)}.md"
+    if not path.is_file():
+        raise PackingError(f"there is no {path.relative_to(root)}: write what users should know about this release")
+    return path.read_text("utf-8")
 
 
 def write_sums(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """What packages are made of: the files that Git knows, their time, and the version."""
 
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -8,9 +9,10 @@ from pathlib import Path
 
 from packing.errors import PackingError
 
-__all__ = ["epoch", "in_git", "repository", "stage", "tracked", "version"]
+__all__ = ["absolute_links", "epoch", "homepage", "in_git", "repository", "stage", "tracked", "version"]
 
 VERSION_FILE = "src/openrknn/__init__.py"
+_RELATIVE = re.compile(r"(?P<mark>!?\[[^]\[]*\]\()(?!\w+:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 _VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 
 
@@ -25,6 +27,15 @@ def version(root: Path) -> str:
     if len(found) != 1:
         raise PackingError(f'{VERSION_FILE} has to have one line `__version__ = "..."`; it has {len(found)}')
     return str(found[0])
+
+
+def homepage(root: Path) -> str:
+    """The project's address, from pyproject.toml; Python 3.10 has no reader of TOML."""
+    text = (root / "pyproject.toml").read_text("utf-8")
+    found = re.search(r'^Repository *= *"([^"]+)"', text, re.MULTILINE)
+    if found is None:
+        raise PackingError(f"{root / 'pyproject.toml'} has no Repository in [project.urls]")
+    return found[1]
 
 
 def in_git(root: Path) -> bool:
@@ -69,6 +80,19 @@ def stage(root: Path, target: Path) -> Path:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, copy)
         copy.chmod(0o755 if os.access(root / name, os.X_OK) else 0o644)
+        if name == "README.md":
+            copy.write_text(absolute_links(root, copy.read_text("utf-8")), "utf-8")
         os.utime(copy, (time, time))
     return target
 
+
+def absolute_links(root: Path, text: str, folder: str = "") -> str:
+    """A page for readers elsewhere (PyPI, a release on GitHub): its links to files lead to the repository."""
+    number = version(root)
+    at = "main" if "dev" in number else f"v{number}"
+
+    def absolute(match: re.Match[str]) -> str:
+        path, anchor = posixpath.normpath(posixpath.join(folder, match["path"])), match["anchor"] or ""
+        return f"{match['mark']}{homepage(root)}/{'raw' if match['mark'][0] == '!' else 'blob'}/{at}/{path}{anchor})"
+
+    return _RELATIVE.sub(absolute, text)

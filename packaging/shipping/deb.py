@@ -60,7 +60,7 @@ def build(root: Path, wheels: Path, out: Path) -> list[Path]:
                 site.install(root, wheel, architecture, python, work / "site")
                 words = {
                     "Version": source.debian_version(version, release), "Architecture": architecture,
-                    "Homepage": source.homepage(root), "Python": python, "NextPython": _next(python),
+                    "Homepage": sources.homepage(root), "Python": python, "NextPython": _next(python),
                 }  # fmt: skip
                 trees = {
                     "openrknn": _program(root, work / "site", common, time),

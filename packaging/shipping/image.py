@@ -76,7 +76,7 @@ def _labels(root: Path, version: str) -> dict[str, str]:
         "licenses": "Apache-2.0",
         "version": version,
         "revision": source.revision(root),
-        "source": source.homepage(root),
+        "source": sources.homepage(root),
     }
     return {f"org.opencontainers.image.{name}": value for name, value in names.items() if value}
 

@@ -61,17 +61,6 @@ def test_links_to_files_lead_somewhere(name: str) -> None:
     assert [target for target in targets if not (ROOT / target).exists()] == []
 
 
-def test_no_page_installs_what_no_index_has() -> None:
-    """openrknn is on no package index yet: pages install it from a clone or a wheel, or add extras to what is there."""
-    wrong = {
-        str(page.relative_to(ROOT)): line
-        for page in (ROOT / "docs").rglob("*.md")
-        for line in page.read_text().splitlines()
-        if re.search(r"\$ (?:python -m )?pip install (?!--find-links)(?:.* )?openrknn(?:-\w+)?(?:$| )", line)
-    }
-    assert wrong == {}
-
-
 def test_examples_in_one_page_save_into_folders_of_their_own() -> None:
     """Commands refuse a folder that is not empty, so that a reader who follows a page must not meet one twice."""
     saving = re.compile(r"^\$ openrknn (?:classify|ocr|segment|pose|detect) .*--save (\S+)", re.M)
