@@ -44,7 +44,7 @@ NEWER = {
     "warnings": "deprecated",
 }
 ANYWHERE = ("tomllib", "add_note", "process_group", "ExceptionGroup")
-WORD = re.compile(rf"\b({'|'.join([*ANYWHERE, *' '.join(NEWER.values()).split()])})\b")
+WORD = re.compile(rf"\b({'|'.join(['NamedTuple', 'TypedDict', *ANYWHERE, *' '.join(NEWER.values()).split()])})\b")
 
 
 def as_on_the_oldest(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -86,6 +86,8 @@ def newer_names(text: str) -> list[str]:
                 found += [alias.name for alias in names if alias.name in ANYWHERE]
             case ast.Call(func=ast.Attribute(attr=str(name))) | ast.keyword(arg=str(name)) if name in ANYWHERE:
                 found.append(name)
+            case ast.ClassDef(bases=[ast.Name(id="NamedTuple" | "TypedDict" as name), _, *_]):
+                found.append(name)  # with a second base: from 3.11 on
     return found
 
 
@@ -105,6 +107,8 @@ def test_nothing_newer_than_the_oldest_python() -> None:
         ("wait = asyncio.timeout(3)\n", "timeout"),
         ("error.add_note('more')\n", "add_note"),
         ("subprocess.Popen(words, process_group=0)\n", "process_group"),
+        ("class A(NamedTuple, Generic[T]):\n    a: T\n", "NamedTuple"),
+        ("class A(NamedTuple):\n    a: int\n", None),
         ("if sys.version_info >= (3, 11):\n    import tomllib\n", None),
         ("add_note(error, 'more')\n", None),
         ("from typing import Any\n\nSelf = 1\n", None),

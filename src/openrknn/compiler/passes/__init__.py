@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from openrknn.compiler.ir import Graph
 from openrknn.compiler.passes.verifier import (
@@ -39,7 +40,8 @@ Verify = Callable[[Graph, str, tuple[Property, ...]], None]
 _verify: ContextVar[Verify | None] = ContextVar("_verify", default=None)
 
 
-class Pass(NamedTuple, Generic[S]):
+@dataclass(frozen=True)
+class Pass(Generic[S]):
     """One rewriting of the graph, in place. S: what it may ask about besides the graph."""
 
     name: str
