@@ -51,6 +51,9 @@ def test_a_spoken_sentence_is_heard_or_left_out(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     def spoken(_tell: object) -> Part:
+        before = (tmp_path / "out" / "index.html").read_text()
+        assert before.count("data:image/jpeg;base64,") == 3
+        assert "heard 0800#15774*" in before, "the page waits for the models of this part"
         if reason:
             raise VoiceSetError(reason)
         return Part("What was said?", "about", "a set", 0.5, lines=[(0.9, "Ever tried, ever failed.")])
@@ -61,6 +64,15 @@ def test_a_spoken_sentence_is_heard_or_left_out(
     page = (tmp_path / "out" / "index.html").read_text()
     assert ("Ever tried, ever failed." in result.out) == ("Ever tried" in page) == (not reason)
     assert ("What was said? is left out: no network" in result.err) == bool(reason)
+
+
+def test_an_interrupted_demo_can_be_run_again(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoken(_tell: object) -> Part:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parts, "spoken_part", spoken)
+    assert run(capsys, "demo", "--save", tmp_path / "out", "--voice").code == 130
+    assert run(capsys, "demo", "--save", tmp_path / "out").code == 0
 
 
 def test_without_the_examples_it_says_where_to_get_them(

@@ -85,6 +85,14 @@ class Folder:
             raise CommandError(os_problem(error, str(target))) from error
         self.files.append({"path": path, "what": what, "size_bytes": os.path.getsize(target), **about})
 
+    def rewrite_text(self, path: str, text: str, what: str) -> None:
+        """Write a text that this command may have written before in this run: a page that grows."""
+        known = [entry for entry in self.files if entry["path"] == path]
+        if known:
+            self.files.remove(known[0])
+            self._mine = self._mine | {path}
+        self.add_text(path, text, what)
+
     def add_array(self, path: str, array: npt.NDArray[np.generic], what: str, **about: Any) -> None:
         """Write an array as .npy."""
         from io import BytesIO
@@ -103,6 +111,12 @@ class Folder:
     def add_json(self, path: str, value: object, what: str, **about: Any) -> None:
         """Write a value as JSON; NaN and infinity are not JSON, and refused with `ValueError`."""
         self.add_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n", what, **about)
+
+    def checkpoint(self, **head: Any) -> None:
+        """Write the index of what is there so far: after an interrupted run the next may fill the folder again."""
+        files = self.files
+        self.finish(**head)
+        self.files, self._mine = files, self._mine | {INDEX}
 
     def finish(self, **head: Any) -> dict[str, Any]:
         """Write the index and return it."""

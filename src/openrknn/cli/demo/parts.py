@@ -27,6 +27,8 @@ __all__ = ["run_demo"]
 
 _QUALITY = 90
 _BAR_CELLS = 20
+_ALWAYS = 3
+"""Parts that need no network."""
 CLASSIFIER, FINDER, LISTENER = (
     "efficientnet_lite0_rk3588_i8.rknn",
     "ppocrv4_det_rk3588_i8.rknn",
@@ -41,13 +43,17 @@ def run_demo(save: str, output: Output, *, voice: bool = False) -> int:
     page = "index.html"
     folder = Folder(save, again=page)
     parts = []
+    # The page is there after the first result and grows: the spoken sentence may take minutes the first time.
     for part in _parts(examples, output, voice=voice):
         parts.append(part)
         for name, data in part.pictures:
             folder.add_bytes(name, data, part.heading)
         _show(output, part)
-    total = time.perf_counter() - started
-    folder.add_text(page, render(parts, total), "everything on one page")
+        total = time.perf_counter() - started
+        folder.rewrite_text(page, render(parts, total), "everything on one page")
+        folder.checkpoint(seconds=total)
+        if voice and len(parts) == _ALWAYS and output.is_human:
+            output.line(f"{Path(save) / page} has these results; next is {HEADING!r}, whose models are fetched once")
     index = folder.finish(seconds=total)
     output.data({**index, "directory": save, "parts": [_fields(part) for part in parts]})
     _end(output, Path(save) / page, total)
