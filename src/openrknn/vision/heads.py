@@ -51,6 +51,9 @@ class Settings:
     """At most this many objects, the best ones."""
     sigmoid: bool | None = None
     """Whether scores still need it; None: see `Head.is_logits`."""
+    every_class: bool = False
+    """Each class of a cell that passes is a candidate, not only its best one: how the average precision of detectors is
+    measured."""
 
 
 @dataclass(frozen=True, slots=True)

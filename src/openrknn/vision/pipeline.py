@@ -69,9 +69,10 @@ class Pipeline(Closing):
 
     `family` (see `families.FAMILIES`) and `task` are worked out from the outputs; give one where that is not possible.
     `labels`: names of the classes; COCO, ImageNet and others are known by their number. `fit`: letterbox, stretch,
-    crop or line. `workers` pictures are under way at the same time, each on a session of its own with shared weights:
-    as many as the NPU has cores keep it busy. `pool` is something else that runs the model, such as a server's queue;
-    it stays open. Other options are those of `Session`.
+    crop or line. `every_class`: a cell may be an object of several classes, as measuring accuracy wants it. `workers`
+    pictures are under way at the same time, each on a session of its own with shared weights: as many as the NPU has
+    cores keep it busy. `pool` is something else that runs the model, such as a server's queue; it stays open. Other
+    options are those of `Session`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Pipeline(Closing):
         threshold: float | None = None,
         overlap: float = 0.45,
         limit: int = 300,
+        every_class: bool = False,
         fit: str | None = None,
         order: str | None = None,
         device: str | Device = "auto",
@@ -110,7 +112,7 @@ class Pipeline(Closing):
         place(1, 1, self.frame, self.fit)  # complains about an unknown fit before anything is loaded
         threshold, advice = self._threshold(threshold)
         size = limit if self.family.task != "classify" else _LARGEST_RANKING
-        self.settings = Settings(threshold=threshold, overlap=overlap, limit=size)
+        self.settings = Settings(threshold=threshold, overlap=overlap, limit=size, every_class=every_class)
         self.notes = tuple(text for text in (note, advice) if text)
         """What a user should know about the choices that were made."""
         self._own = SessionPool(_complete(whole), workers, device=device, cores=cores) if pool is None else None

@@ -62,8 +62,13 @@ def decode_scores(heads: Sequence[Head], frame: Frame, settings: Settings) -> Ob
 def pick_scores(head: Head, stored: Array, settings: Settings) -> tuple[Array, Floats, Array]:
     """From [classes, n]: the columns that pass, their scores and classes."""
     is_logits = head.is_logits(stored, settings)
+    limit = head.score_limit(settings, is_logits=is_logits)
+    if settings.every_class:
+        classes, cells = np.nonzero(stored >= limit)
+        scores = head.real(stored[classes, cells])
+        return cells, sigmoid(scores) if is_logits else scores, classes
     best = stored.max(axis=0)
-    cells = np.flatnonzero(best >= head.score_limit(settings, is_logits=is_logits))
+    cells = np.flatnonzero(best >= limit)
     scores = head.real(best[cells])
     return cells, sigmoid(scores) if is_logits else scores, stored[:, cells].argmax(axis=0)
 

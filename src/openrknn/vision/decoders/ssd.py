@@ -124,16 +124,20 @@ class _Part:
     priors: Floats
 
     def objects(self, frame: Frame, settings: Settings, *, is_logits: bool) -> Objects:
-        best = self.scores.max(axis=1)
-        rows = np.flatnonzero(best >= self.score.score_limit(settings, is_logits=is_logits))
-        scores = self.score.real(best[rows])
+        limit = self.score.score_limit(settings, is_logits=is_logits)
+        if settings.every_class:
+            rows, classes = np.nonzero(self.scores >= limit)
+        else:
+            rows = np.flatnonzero(self.scores.max(axis=1) >= limit)
+            classes = self.scores[rows].argmax(axis=1)
+        scores = self.score.real(self.scores[rows, classes])
         moves = self.place.real(self.moves[rows])[:, [1, 0, 3, 2]]
         prior, size = self.priors[rows], np.array((frame.width, frame.height), np.float32)
         boxes = boxes_from_centres(
             ((prior[:, :2] + moves[:, :2] / _CENTRE * prior[:, 2:]) * size).T,
             (prior[:, 2:] * np.exp(moves[:, 2:] / _SIZE) * size).T,
         )
-        return Objects(boxes, sigmoid(scores) if is_logits else scores, self.scores[rows].argmax(axis=1))
+        return Objects(boxes, sigmoid(scores) if is_logits else scores, classes)
 
 
 def _boxes(layer: int) -> int:

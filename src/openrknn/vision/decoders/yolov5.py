@@ -78,6 +78,14 @@ def pick_anchors(
     return Objects.joined(part for part, _ in parts), [places for _, places in parts]
 
 
+def class_pairs(scores: Array, settings: Settings) -> tuple[Array, Array]:
+    """From [n, classes]: rows with the classes that are looked at, the best one of each row or every one."""
+    if settings.every_class:
+        count, classes = scores.shape
+        return np.repeat(np.arange(count), classes), np.tile(np.arange(classes), count)
+    return np.arange(len(scores)), scores.argmax(axis=1)
+
+
 def _pick(head: Head, frame: Frame, settings: Settings, anchors: Anchors) -> tuple[Objects, tuple[Array, Array]]:
     _, channels, rows, columns = head.shape
     stored = head.values.reshape(_PER_CELL, channels // _PER_CELL, rows * columns)
@@ -86,9 +94,9 @@ def _pick(head: Head, frame: Frame, settings: Settings, anchors: Anchors) -> tup
     passed = stored[:, _BOX - 1] >= head.score_limit(settings, is_logits=is_logits)
     anchor, cells = np.nonzero(passed)
     chosen = stored[anchor, :, cells]  # [n, 5 + classes]
-    classes = chosen[:, _BOX:].argmax(axis=1)
-    best = np.take_along_axis(chosen[:, _BOX:], classes[:, None], axis=1)
-    parts = head.real(np.concatenate([chosen[:, :_BOX], best], axis=1)).T
+    rows, classes = class_pairs(chosen[:, _BOX:], settings)
+    anchor, cells = anchor[rows], cells[rows]
+    parts = head.real(np.concatenate([chosen[rows, :_BOX], chosen[rows, _BOX + classes][:, None]], axis=1)).T
     values = sigmoid(parts) if is_logits else parts
     scores = values[_BOX - 1] * values[_BOX]
     kept = np.flatnonzero(scores >= settings.threshold)

@@ -137,7 +137,8 @@ def _pick_branch(branch: Branch, frame: Frame, settings: Settings, first: int) -
     stored = head.values.reshape(head.shape[1], -1)
     is_logits = head.is_logits(stored, settings)
     limit = head.score_limit(settings, is_logits=is_logits)
-    cells, best, classes, sides = native.pick(head, branch.box, limit) or _pick(branch, stored, limit, settings)
+    picked = None if settings.every_class else native.pick(head, branch.box, limit)
+    cells, best, classes, sides = picked or _pick(branch, stored, limit, settings)
     scores = head.real(best)
     across, down = stride_of(head.shape, frame)
     masks = np.zeros((len(cells), 0), np.float32)
@@ -156,6 +157,10 @@ def _pick_branch(branch: Branch, frame: Frame, settings: Settings, first: int) -
 
 def _pick(branch: Branch, stored: Array, limit: float, settings: Settings) -> tuple[Array, Array, Array, Floats]:
     """Cells that pass, their best scores as stored, classes, and [4, n] distances."""
+    if settings.every_class:
+        classes, cells = np.nonzero(stored >= limit)
+        boxes = branch.box.values.reshape(branch.box.shape[1], -1)[:, cells]
+        return cells, stored[classes, cells], classes, distances(branch.box.real(boxes))
     cells = _promising(branch.total, settings, stored.shape[1])
     best = stored.max(axis=0) if cells is None else stored[:, cells].max(axis=0)
     passed = np.flatnonzero(best >= limit)

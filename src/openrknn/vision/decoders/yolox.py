@@ -50,6 +50,12 @@ def score_rows(head: Head, stored: Array, settings: Settings) -> tuple[Array, Fl
     is_logits = head.is_logits(stored[_BOX - 1 :], settings)
     cells = np.flatnonzero(stored[_BOX - 1] >= head.score_limit(settings, is_logits=is_logits))
     chosen = stored[:, cells]
+    if settings.every_class:
+        values = head.real(chosen[_BOX - 1 :])
+        products = sigmoid(values) if is_logits else values
+        products = products[0] * products[1:]
+        classes, columns = np.nonzero(products >= settings.threshold)
+        return cells[columns], products[classes, columns], classes
     classes = chosen[_BOX:].argmax(axis=0)
     factors = head.real(np.stack([chosen[_BOX - 1], np.take_along_axis(chosen[_BOX:], classes[None], axis=0)[0]]))
     if is_logits:
