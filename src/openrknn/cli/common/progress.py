@@ -14,8 +14,10 @@ from openrknn.cli.common.output import Output
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["ProgressLines", "bar_for", "lines_for", "stages"]
+__all__ = ["ProgressLines", "Tell", "bar_for", "lines_for", "stages"]
 
+Tell = Callable[[str, int, int], None]
+"""Takes (stage, done, of)."""
 _FIRST, _EVERY = 2.0, 10.0
 """Seconds before the first line, and between lines of one stage."""
 
@@ -59,7 +61,7 @@ def bar_for(output: Output, *texts: str) -> Iterator[Progress | None]:
 
 
 @contextmanager
-def stages(output: Output) -> Iterator[Callable[[str, int, int], None]]:
+def stages(output: Output) -> Iterator[Tell]:
     """Takes (stage, done, of): a bar on a terminal, lines elsewhere."""
     with bar_for(output, "{task.description}", "{task.completed}/{task.total}") as bar:
         if bar is None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from openrknn.errors import RknnError
 
 __all__ = [
-    "Ask", "found_for", "nodes", "operators", "programs", "sets", "tensors", "vision_models", "voice_families",
-    "voices", "wake_words",
+    "Ask", "all_models", "found_for", "nodes", "operators", "programs", "sets", "tensors", "vision_models",
+    "voice_families", "voices", "wake_words",
 ]  # fmt: skip
 
 Ask = Callable[[Sequence[str]], Iterable[str]]
@@ -77,6 +77,13 @@ def vision_models(_: Sequence[str]) -> Iterator[str]:
     from openrknn.models.known import KNOWN
 
     yield from KNOWN
+
+
+def all_models(_: Sequence[str]) -> Iterator[str]:
+    """Models of the catalogue."""
+    from openrknn.cli.common.catalogue import rows
+
+    yield from (row.name for row in rows())
 
 
 def operators(words: Sequence[str]) -> Iterator[str]:

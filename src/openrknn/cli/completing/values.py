@@ -59,6 +59,7 @@ _BY_OPTION: dict[tuple[str, str], Values] = {
     ("voice", "NAME|FOLDER|FILE"): Values(ask=candidates.voices, files=("onnx",), folders=True),
     ("voice", "--family"): Values(ask=candidates.voice_families),
     ("vision", "NAME"): Values(ask=candidates.vision_models),
+    ("models", "NAME"): Values(ask=candidates.all_models),
     ("transcribe", "--model"): Values(ask=candidates.sets("transcriber"), folders=True),
     ("transcribe", "--vad"): Values(ask=candidates.sets("activity"), folders=True),
     ("denoise", "--model"): Values(ask=candidates.sets("denoiser"), folders=True),

