@@ -80,8 +80,9 @@ def test_get_makes_a_known_name_at_home(tmp_path: Path, monkeypatch: pytest.Monk
     module.make = make  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fake_family", module)
     monkeypatch.setitem(FAMILIES, "fake", Family("fake_family", ("fake.bin",), "a fake"))
-    monkeypatch.setitem(KNOWN, "fake-one", Known("fake", "a fake", "MIT", "p", "1", {"word": "hey"}))
-    monkeypatch.setattr(fetch, "fetched", lambda package, version: (tmp_path, f"{package} {version}"))
+    known = Known("fake", "a fake", "MIT", (Package("p", "1"),), options={"word": "hey"})
+    monkeypatch.setitem(KNOWN, "fake-one", known)
+    monkeypatch.setattr("openrknn.packages.package.fetched", lambda name, version, _: (tmp_path, f"{name} {version}"))
     told: list[tuple[str, int, int]] = []
     for _ in range(2):  # the second time over the first
         made = fetch.get("fake-one", target="rk3576", progress=lambda *step: told.append(step))
