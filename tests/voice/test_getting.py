@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openrknn.packages import PackageError, fetched
+from openrknn.packages import Package, PackageError, fetched
 from openrknn.packages.unpacking import unpacked
 from openrknn.voice import VoiceSet, VoiceSetError
 from openrknn.voice.make import fetch
