@@ -172,5 +172,6 @@ class Page:
             url
             for event in self._browser.events(self._session, "Network.requestWillBeSent")
             if not (url := event["request"]["url"]).startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))
+            and not (event.get("type") == "Document" and url.startswith("file:"))  # the page itself
         ]
         return found

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from importlib import resources
 
-from openrknn.pages.markup import Content, Markup, clean, tag
+from openrknn.pages.markup import Content, Markup, clean, coded, tag
 
 __all__ = [
     "asset", "decibels", "document", "finding_card", "folded", "footer", "grade", "key_number", "more_numbers",
@@ -50,8 +50,9 @@ def _policy(script: str, *, pictures: bool) -> str:
     return "; ".join([*rules, "base-uri 'none'"])
 
 
-def navigation(places: Iterable[tuple[str, str]]) -> Markup:
-    """Links to the sections: (place, words)."""
+def navigation(places: Iterable[tuple[str, str]], body: str | None = None) -> Markup:
+    """Links to the sections: (place, words); only to those that `body` has, where it is given."""
+    places = [place for place in places if body is None or f'id="{place[0]}"' in body]
     return tag("nav", *(tag("a", words, href=f"#{place}") for place, words in places), aria_label="Sections")
 
 
@@ -60,7 +61,7 @@ def section(place: str, title: str, *content: Content, note: str = "") -> Markup
     if not any(content):
         return None
     heading = tag("h2", title, id=f"{place}-title")
-    intro = tag("p", note, class_="intro") if note else None
+    intro = tag("p", coded(note), class_="intro") if note else None
     return tag("section", heading, intro, *content, id=place, aria_labelledby=f"{place}-title")
 
 
@@ -69,7 +70,7 @@ def folded(place: str, title: str, *content: Content, note: str = "") -> Markup 
     if not any(content):
         return None
     heading = tag("summary", tag("h2", title, id=f"{place}-title"))
-    inside = tag("div", tag("p", note, class_="intro") if note else None, *content, id=place)
+    inside = tag("div", tag("p", coded(note), class_="intro") if note else None, *content, id=place)
     return tag("section", tag("details", heading, inside, class_="folded"), aria_labelledby=f"{place}-title")
 
 

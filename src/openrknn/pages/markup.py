@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-__all__ = ["Content", "Markup", "breakable", "clean", "join", "tag"]
+__all__ = ["Content", "Markup", "breakable", "clean", "coded", "join", "tag"]
 
 _MAX_CHARACTERS = 240
 _VOID = frozenset({"input", "line", "meta", "path", "rect", "wbr"})
@@ -38,6 +38,11 @@ def clean(text: str, limit: int = _MAX_CHARACTERS) -> str:
 def breakable(path: str) -> Markup:
     """A name that may be broken after a slash, a colon, a dot or a times sign."""
     return join(_BREAKS.split(path), between="<wbr>")
+
+
+def coded(text: str) -> Markup:
+    """Our own text, with `commands` between backquotes as code."""
+    return join(tag("code", part) if place % 2 else part for place, part in enumerate(text.split("`")))
 
 
 def tag(name: str, /, *children: Content, **attributes: str | float | bool | None) -> Markup:

@@ -44,7 +44,7 @@ def render(comparison: Comparison) -> str:
         folded("layers", "All tensors", _table(comparison)),
     )
     style = asset("style.css") + asset("compare/plots.css")
-    whole = join((navigation(_PLACES), body, footer("openrknn compare")))
+    whole = join((navigation(_PLACES, body), body, footer("openrknn compare")))
     return document(f"{title} · openrknn compare", whole, style=style)
 
 

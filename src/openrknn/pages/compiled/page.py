@@ -61,7 +61,7 @@ def render(compiled: Compiled, facts: dict[str, Any]) -> str:
         folded("tasks", "Tasks", join(_tasks(row) for row in rows if row.tasks), note=_TASKS),
     )  # fmt: skip
     style = asset("style.css") + asset("compiled/page.css")
-    whole = join((navigation(_PLACES), body, footer("openrknn compile")))
+    whole = join((navigation(_PLACES, body), body, footer("openrknn compile")))
     return document(f"{title} · openrknn compile", whole, style=style)
 
 
