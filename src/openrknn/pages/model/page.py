@@ -106,8 +106,8 @@ def _viewer(view: View) -> Markup:
     buttons = (
         ("out", "−", "Smaller"),
         ("in", "+", "Larger"),
-        ("one", "1:1", "Full size"),
-        ("fit", "Fit", "Whole graph"),
+        ("one", "1:1", "1:1, full size"),
+        ("fit", "Fit", "Fit the whole graph"),
     )
     return tag(
         "div",
