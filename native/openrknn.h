@@ -192,6 +192,10 @@ OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int6
  */
 OPENRKNN_API int32_t openrknn_softmax(const float *source, float *target, int64_t rows, int64_t length, const float *tail);
 
+/* One-step conversion of an image: crop, scale, colour and channel order. Libraries before this function lack it only:
+ * nothing else has changed, so that it has no ABI version of its own. */
+OPENRKNN_API void openrknn_convert(const openrknn_pixels *task);
+
 /* How many passed; -1 if the bins are too many. */
 OPENRKNN_API int64_t openrknn_pick(const openrknn_picking *pick);
 

@@ -227,6 +227,27 @@ typedef struct {
     float *distances; /* [4, cells]: left, top, right, bottom; the first ones of each row are set */
 } openrknn_picking;
 
+/* One conversion of an image. Columns are padded to whole blocks of 16; places and rows are inside the planes. */
+typedef struct {
+    const uint8_t *planes[3]; /* of each component: Y, U and V, or red, green and blue, or gray */
+    int64_t strides[3];
+    const int32_t *places[3]; /* [2, padded]: in a row of the plane, the left and the right neighbour */
+    const int32_t *windows[3]; /* [padded / 16]: 64 bytes of the row that have all of them; -1: there are none */
+    const uint8_t *lanes[3]; /* [2, padded]: places in the window */
+    const int16_t *column_weights; /* [padded]: of the right neighbour, 15 fractional bits */
+    const int32_t *rows; /* [2, height]: of the image, the upper and the lower neighbour */
+    const int16_t *row_weights; /* [height] */
+    int16_t *scratch; /* [2, 3, padded] */
+    uint8_t *target;
+    int64_t target_stride;
+    int32_t shares[3]; /* rows of the image that one row of the plane is for */
+    int32_t padded, width, height, channels; /* of the target; channels: 1, 3 or 4 */
+    int32_t kind; /* 0: colours, 1: YUV, 2: brightness of colours, 3: luma, 4: gray */
+    int32_t is_bgr;
+    int32_t black, luma, red_v, green_u, green_v, blue_u; /* of YUV: openrknn/pixels/tables.py */
+    int32_t unused;
+} openrknn_pixels;
+
 /* Where ctypes has the fields, on processors whose pointers have 8 bytes. */
 #if UINTPTR_MAX > 0xffffffff
 _Static_assert(sizeof(openrknn_cube) == 48, "openrknn_cube");
@@ -508,6 +529,32 @@ _Static_assert(offsetof(openrknn_picking, chosen) == 48, "openrknn_picking.chose
 _Static_assert(offsetof(openrknn_picking, kinds) == 56, "openrknn_picking.kinds");
 _Static_assert(offsetof(openrknn_picking, best) == 64, "openrknn_picking.best");
 _Static_assert(offsetof(openrknn_picking, distances) == 72, "openrknn_picking.distances");
+_Static_assert(sizeof(openrknn_pixels) == 232, "openrknn_pixels");
+_Static_assert(offsetof(openrknn_pixels, planes) == 0, "openrknn_pixels.planes");
+_Static_assert(offsetof(openrknn_pixels, strides) == 24, "openrknn_pixels.strides");
+_Static_assert(offsetof(openrknn_pixels, places) == 48, "openrknn_pixels.places");
+_Static_assert(offsetof(openrknn_pixels, windows) == 72, "openrknn_pixels.windows");
+_Static_assert(offsetof(openrknn_pixels, lanes) == 96, "openrknn_pixels.lanes");
+_Static_assert(offsetof(openrknn_pixels, column_weights) == 120, "openrknn_pixels.column_weights");
+_Static_assert(offsetof(openrknn_pixels, rows) == 128, "openrknn_pixels.rows");
+_Static_assert(offsetof(openrknn_pixels, row_weights) == 136, "openrknn_pixels.row_weights");
+_Static_assert(offsetof(openrknn_pixels, scratch) == 144, "openrknn_pixels.scratch");
+_Static_assert(offsetof(openrknn_pixels, target) == 152, "openrknn_pixels.target");
+_Static_assert(offsetof(openrknn_pixels, target_stride) == 160, "openrknn_pixels.target_stride");
+_Static_assert(offsetof(openrknn_pixels, shares) == 168, "openrknn_pixels.shares");
+_Static_assert(offsetof(openrknn_pixels, padded) == 180, "openrknn_pixels.padded");
+_Static_assert(offsetof(openrknn_pixels, width) == 184, "openrknn_pixels.width");
+_Static_assert(offsetof(openrknn_pixels, height) == 188, "openrknn_pixels.height");
+_Static_assert(offsetof(openrknn_pixels, channels) == 192, "openrknn_pixels.channels");
+_Static_assert(offsetof(openrknn_pixels, kind) == 196, "openrknn_pixels.kind");
+_Static_assert(offsetof(openrknn_pixels, is_bgr) == 200, "openrknn_pixels.is_bgr");
+_Static_assert(offsetof(openrknn_pixels, black) == 204, "openrknn_pixels.black");
+_Static_assert(offsetof(openrknn_pixels, luma) == 208, "openrknn_pixels.luma");
+_Static_assert(offsetof(openrknn_pixels, red_v) == 212, "openrknn_pixels.red_v");
+_Static_assert(offsetof(openrknn_pixels, green_u) == 216, "openrknn_pixels.green_u");
+_Static_assert(offsetof(openrknn_pixels, green_v) == 220, "openrknn_pixels.green_v");
+_Static_assert(offsetof(openrknn_pixels, blue_u) == 224, "openrknn_pixels.blue_u");
+_Static_assert(offsetof(openrknn_pixels, unused) == 228, "openrknn_pixels.unused");
 #endif
 
 #endif

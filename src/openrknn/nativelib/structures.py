@@ -32,6 +32,7 @@ __all__ = [
     "Map",
     "Move",
     "Picking",
+    "Pixels",
     "Pooling",
     "Product",
     "Reduction",
@@ -383,6 +384,31 @@ class Picking(Declared):
     int64_t *kinds; /* [cells]: the first class with the best score */
     int8_t *best; /* [cells]: that score */
     float *distances; /* [4, cells]: left, top, right, bottom; the first ones of each row are set */
+"""
+    _fields_ = parsed(C_FIELDS)
+
+
+class Pixels(Declared):
+    """One conversion of an image. Columns are padded to whole blocks of 16; places and rows are inside the planes."""
+
+    C_FIELDS = """\
+    const uint8_t *planes[3]; /* of each component: Y, U and V, or red, green and blue, or gray */
+    int64_t strides[3];
+    const int32_t *places[3]; /* [2, padded]: in a row of the plane, the left and the right neighbour */
+    const int32_t *windows[3]; /* [padded / 16]: 64 bytes of the row that have all of them; -1: there are none */
+    const uint8_t *lanes[3]; /* [2, padded]: places in the window */
+    const int16_t *column_weights; /* [padded]: of the right neighbour, 15 fractional bits */
+    const int32_t *rows; /* [2, height]: of the image, the upper and the lower neighbour */
+    const int16_t *row_weights; /* [height] */
+    int16_t *scratch; /* [2, 3, padded] */
+    uint8_t *target;
+    int64_t target_stride;
+    int32_t shares[3]; /* rows of the image that one row of the plane is for */
+    int32_t padded, width, height, channels; /* of the target; channels: 1, 3 or 4 */
+    int32_t kind; /* 0: colours, 1: YUV, 2: brightness of colours, 3: luma, 4: gray */
+    int32_t is_bgr;
+    int32_t black, luma, red_v, green_u, green_v, blue_u; /* of YUV: openrknn/pixels/tables.py */
+    int32_t unused;
 """
     _fields_ = parsed(C_FIELDS)
 

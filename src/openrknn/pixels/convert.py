@@ -77,6 +77,9 @@ def convert(
     request = Request(
         image.format,
         image.planes,
+        image.width,
+        source[0],
+        source[2],
         axis(source[0], source[2], right - left),
         axis(source[1], source[3], bottom - top),
         matrix(image.space, image.range),

@@ -19,6 +19,11 @@ class Request:
 
     format: PixelFormat
     planes: tuple[np.ndarray[Any, np.dtype[np.uint8]], ...]
+    width: int
+    """Of the whole image."""
+    start: int
+    stop: int
+    """The columns of the image that `columns` is about."""
     columns: Axis
     rows: Axis
     matrix: Matrix
