@@ -30,6 +30,7 @@ python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = f"openrknn {release}"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["api.css"]
 

@@ -1,6 +1,6 @@
 """Takes a picture of the page that `openrknn inspect --html` writes, with a real browser (chromium).
 
-.venv/bin/python tools/report_picture.py docs/images/inspect-report.png MODEL.rknn
+.venv/bin/python tools/report_picture.py docs/gallery/inspect.png MODEL.rknn
 """
 
 import argparse
