@@ -38,6 +38,13 @@ KNOWN: dict[str, tuple[Frame, Shapes]] = {
     "yolox-flat": (Frame(416, 416), [(1, 3549, 85)]),
     "yolov10": (SQUARE, [(1, 300, 6)]),
     "retinaface": (Frame(320, 320), [(1, 4200, 4), (1, 4200, 2), (1, 4200, 10)]),
+    "blaze": (Frame(128, 128), [(1, 896, 16), (1, 896, 1)]),
+    "landmarks-hand": (Frame(224, 224), [(1, 63), (1, 1), (1, 1), (1, 63)]),
+    "landmarks-person": (
+        Frame(256, 256),
+        [(1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)],
+    ),
+    "landmarks-face": (Frame(192, 192), [(1, 1, 1, 1404), (1, 1, 1, 1)]),
     "ssd": (Frame(300, 300), [(1, 1917, 1, 4), (1, 1917, 91)]),
     "ssd-split": (
         Frame(300, 300),
@@ -109,7 +116,7 @@ def test_unknown_outputs_are_named_with_a_way_out() -> None:
 def test_every_family_has_a_name_of_its_own_and_an_example() -> None:
     names = [family.name for family in FAMILIES]
     assert len(set(names)) == len(names)
-    asked = {"yolov7", "yolov3", "yolov4", "yolov4-tiny", "yolov8-obb-flat"}
+    asked = {"yolov7", "yolov3", "yolov4", "yolov4-tiny", "yolov8-obb-flat", "mask"}
     assert set(names) - set(KNOWN) == asked  # those that have to be asked for
 
 

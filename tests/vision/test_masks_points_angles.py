@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from openrknn.vision.decoders import obb, pose, segmentation, yolo_seg, yolov5
-from openrknn.vision.heads import Head, Settings
+from openrknn.vision.decoders import blaze, landmarks, obb, pose, segmentation, yolo_seg, yolov5
+from openrknn.vision.heads import Frame, Head, Settings
 from openrknn.vision.polygons import area, convex_hull, convex_overlap, smallest_rectangle
 from openrknn.vision.results import Objects
 from tests.vision import slow
@@ -241,3 +241,61 @@ def test_an_output_of_classes() -> None:
     numbers = np.random.default_rng(8).integers(0, 19, (1, FRAME.height, FRAME.width)).astype(np.int32)
     assert segmentation.matches([numbers.shape], FRAME)
     assert (segmentation.decode([Head("x", numbers)], FRAME, SETTINGS).classes == numbers[0]).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("side", "strides", "points"), [(128, (8, 16, 16, 16), 6), (224, (8, 16, 32, 32, 32), 4)])
+def test_blaze(way: Way, side: int, strides: tuple[int, ...], points: int) -> None:
+    chance = np.random.default_rng(5)
+    cells_of = [  # by the definition: layers of one stride share their cells
+        ((x + 0.5) * stride, (y + 0.5) * stride)
+        for stride in sorted(set(strides))
+        for y in range(side // stride)
+        for x in range(side // stride)
+        for _ in range(2 * strides.count(stride))
+    ]
+    score = way(chance.normal(-6, 3, (1, len(cells_of), 1)))
+    place = way(chance.uniform(5, 40, (1, len(cells_of), 4 + 2 * points)))
+    frame = Frame(side, side)
+    assert blaze.matches([place.shape, score.shape], frame)
+    expected: slow.Found = []
+    rows = []
+    for row, ((x, y), logit, numbers) in enumerate(zip(cells_of, floats(score)[0], floats(place)[0], strict=True)):
+        if slow.sigmoid(float(logit[0])) >= SETTINGS.threshold:
+            across, down, width, height = (float(number) for number in numbers[:4])
+            corners = (x + across - width / 2, y + down - height / 2, x + across + width / 2, y + down + height / 2)
+            expected.append((0, slow.sigmoid(float(logit[0])), corners))
+            rows.append(row)
+    found = blaze.decode([place, score], frame, SETTINGS)
+    kept = slow.suppressed(expected, SETTINGS.overlap)
+    assert len(kept) > 2
+    np.testing.assert_allclose(found.boxes, [expected[row][2] for row in kept], atol=1e-3)
+    assert found.keypoints is not None
+    best = rows[kept[0]]
+    pairs = floats(place)[0, best, 4:].reshape(points, 2) + np.array(cells_of[best])
+    np.testing.assert_allclose(found.keypoints[0, :, :2], pairs, atol=1e-3)
+
+
+def test_landmarks_of_one_hand_person_or_face() -> None:
+    chance = np.random.default_rng(6)
+    for size, (numbers, points, side, logit) in landmarks.KINDS.items():
+        values = plain(chance.uniform(10, 90, (1, size)))
+        sure, not_sure = (plain(np.full((1, 1), value)) for value in ((2.0, -2.0) if logit else (0.9, 0.1)))
+        frame = Frame(side, side)
+        assert landmarks.matches(size, [values.shape, sure.shape], frame)
+        assert len(landmarks.decode(size, [values, not_sure], frame, SETTINGS)) == 0
+        found = landmarks.decode(size, [values, sure], frame, SETTINGS)
+        every = floats(values).reshape(-1, numbers)[:points]
+        assert found.keypoints is not None
+        np.testing.assert_allclose(found.keypoints[0, :, :2], every[:, :2], rtol=1e-6)
+        assert found.boxes[0].tolist() == [*every[:, :2].min(0).tolist(), *every[:, :2].max(0).tolist()]
+        assert math.isclose(found.scores[0], slow.sigmoid(2.0) if logit else 0.9, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_mask_is_where_the_threshold_is_reached(way: Way) -> None:
+    head = way(np.random.default_rng(7).uniform(0, 1, (1, FRAME.height, FRAME.width, 1)))
+    assert segmentation.matches_mask([head.shape], FRAME)
+    found = segmentation.decode_mask([head], FRAME, SETTINGS)
+    wanted = floats(head).reshape(FRAME.height, FRAME.width) >= np.float32(SETTINGS.threshold)
+    np.testing.assert_array_equal(found.classes, wanted.astype(int))

@@ -12,6 +12,7 @@ from typing import Any
 from openrknn.backports import Unpack
 from openrknn.compiler.check_result import skipped
 from openrknn.compiler.errors import CompileError
+from openrknn.compiler.importer.formats import format_of
 from openrknn.compiler.importer.read import read_model
 from openrknn.compiler.importer.shapes import bind_shapes, cut_outputs, model_inputs
 from openrknn.compiler.options import CompileKeywords, CompileOptions
@@ -22,6 +23,7 @@ from openrknn.container.model import Model
 
 __all__ = ["Compiled", "Variant", "compile_model", "compile_onnx", "compile_with", "input_names"]
 
+_LARGEST_PIXEL = 255.0
 _LOG = logging.getLogger(__name__)
 
 
@@ -61,6 +63,8 @@ def input_names(
 
 def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOptions) -> Compiled:
     """Compile with options that are checked already."""
+    if options.mean is None and options.std is None and _takes_unit_pixels(onnx):
+        options = replace(options, std=_LARGEST_PIXEL)
     made = _compile(onnx, options)
     if not options.check:
         made.check = skipped()
@@ -71,6 +75,18 @@ def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOpt
     for text in made.check.warnings:
         _LOG.warning("openrknn: warning: %s", text)
     return made
+
+
+def _takes_unit_pixels(source: Any) -> bool:
+    """Whether the file is a checkpoint of Ultralytics: all of its models take pixels of 0 to 1."""
+    found = None
+    if isinstance(source, str | os.PathLike | bytes):
+        found = format_of(source)
+    if found is None or found.reader != "pytorch":
+        return False
+    from openrknn.compiler.importer.formats.pytorch import is_checkpoint
+
+    return is_checkpoint(source)
 
 
 def _compile(onnx: Any, options: CompileOptions) -> Compiled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from openrknn.models.channels import channels_first
 from openrknn.models.entry import IMAGENET, Known
 from openrknn.models.ssd import to_onnx
 from openrknn.models.tfjs import read_graph
@@ -93,7 +94,7 @@ KNOWN: dict[str, Known] = {
         size=4_248_229,
         pattern="u2netp.onnx",
         sha256="309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
-        options={**IMAGENET, "fit": "stretch"},
+        options={**IMAGENET, "fit": "stretch", "outputs": ("1959",)},
         precision="fp16",
     ),
     "selfie-segmentation": _mediapipe(
@@ -195,7 +196,8 @@ KNOWN: dict[str, Known] = {
         size=21_962_919,
         pattern="open-nsfw.onnx",
         sha256="864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
-        options={"mean": (104.0, 117.0, 123.0), "order": "bgr"},
+        read=channels_first,
+        options={"mean": (104.0, 117.0, 123.0), "std": (1.0, 1.0, 1.0), "order": "bgr"},
         precision="fp16",
     ),
 }

@@ -76,11 +76,16 @@ def private_folder() -> Iterator[Path]:
 
 
 def run(
-    worker: str, request: Mapping[str, Any], folder: Path, limits: Limits, environment: Mapping[str, str] | None = None
-) -> Result:
-    """Call `convert(request)` of the module `worker` in a child that may write to `folder` only."""
+    worker: str, request: Mapping[str, Any], folder: Path, limits: Limits,
+    environment: Mapping[str, str] | None = None, *, required: frozenset[str] = frozenset(),
+) -> Result:  # fmt: skip
+    """Call `convert(request)` of the module `worker` in a child that may write to `folder` only.
+
+    Without all `required` guards (`FILES`, `NETWORK`) the child refuses before it imports the worker.
+    """
     order = {
         "worker": worker, "request": dict(request), "folder": str(folder), "memory": limits.memory,
+        "required": sorted(required),
         "seconds": limits.seconds, "file_bytes": limits.file_bytes, "parent": os.getpid(),
     }  # fmt: skip
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as errors:

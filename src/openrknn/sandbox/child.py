@@ -14,9 +14,13 @@ from typing import Any
 from openrknn.errors import RknnError
 from openrknn.sandbox.confine import confine
 
-__all__ = ["main", "serve"]
+__all__ = ["UnprotectedError", "main", "serve"]
 
 _PARENT_DEATH = 1  # prctl(2), linux/prctl.h
+
+
+class UnprotectedError(RknnError):
+    """A guard that the worker needs is missing on this kernel."""
 
 
 def main() -> None:
@@ -34,6 +38,12 @@ def serve(order: Mapping[str, Any], descriptor: int) -> None:
     guards = confine(order["folder"], order["memory"], order["seconds"], order["file_bytes"])
     data, refusal, named = b"", "", True
     try:
+        if lacking := set(order.get("required", ())) - guards:
+            words = " and ".join(sorted(lacking))
+            raise UnprotectedError(
+                f"can run any code when it is loaded, and this kernel cannot protect {words} from it (Landlock, "
+                "seccomp). Set OPENRKNN_TRUST_CHECKPOINTS=1 if you trust the file"
+            )
         data = importlib.import_module(order["worker"]).convert(order["request"])
     except RknnError as error:
         refusal = str(error) or "no message"

@@ -11,10 +11,12 @@ from functools import partial
 from typing import TypeAlias
 
 from openrknn.vision.decoders import (
+    blaze,
     classification,
     darknet,
     end_to_end,
     flat,
+    landmarks,
     obb,
     pose,
     retinaface,
@@ -90,6 +92,10 @@ def _one(_: Shapes) -> int:
     return 1
 
 
+def _two(_: Shapes) -> int:
+    return 2
+
+
 def _masked(less: int, shapes: Shapes) -> int:
     """Rows of the flat output without the box and the coefficients, of which there are as many as prototypes."""
     rows = next(shape for shape in shapes if len(shape) == 3)[1]
@@ -110,6 +116,11 @@ FAMILIES: tuple[Family, ...] = (
            pose.matches_split, pose.decode_split, partial(_channels, 64), threshold=SAFE),
     Family("retinaface", "detect", "RetinaFace",
            retinaface.matches, retinaface.decode, _one, threshold=SAFE),
+    Family("blaze", "detect", "MediaPipe: faces, palms, people",
+           blaze.matches, blaze.decode, _one, threshold=SAFE),
+    *(Family(f"landmarks-{name}", "pose", f"MediaPipe: points of one {name}", partial(landmarks.matches, size),
+             partial(landmarks.decode, size), _one, threshold=SAFE)
+      for name, size in (("hand", 63), ("person", 195), ("face", 1404))),
     Family("yolov8", "detect", "YOLOv6, v8, v10, v11, PP-YOLOE: boxes and scores apart (rknn_model_zoo)",
            yolov8.matches, yolov8.decode, _second),
     Family("ssd", "detect", "SSD (TensorFlow)",
@@ -152,6 +163,8 @@ FAMILIES: tuple[Family, ...] = (
            text_lines.matches, _read, _none, threshold=0.0),
     Family("segmentation", "segment", "PP-Seg, DeepLab: one class per pixel",
            segmentation.matches, segmentation.decode, partial(_channels, 0), threshold=0.0),
+    Family("mask", "segment", "U2-Net, MediaPipe: one foreground", segmentation.matches_mask, segmentation.decode_mask,
+           _two, threshold=0.5, fit="stretch", is_guess=True),
 )  # fmt: skip
 
 _COMMON_COUNTS = (80, 1, 2, 20, 91, 90, 15)
@@ -180,7 +193,10 @@ def recognize(
     count = chosen.classes(shapes)
     # With a usual or known number of classes, only families that have as many are left to doubt.
     is_sure = count in (classes, _COMMON_COUNTS[0])
-    others = [e.name for e in fitting if e is not chosen and (not is_sure or e.classes(shapes) == count)]
+    others = [
+        e.name for e in fitting if e is not chosen and (not is_sure or e.classes(shapes) == count)
+        and not (e.is_guess and e.task != chosen.task)
+    ]  # fmt: skip
     if not others:
         return chosen, ""
     return chosen, (

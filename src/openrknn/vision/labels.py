@@ -8,6 +8,12 @@ from importlib import resources
 LISTS = {"coco": 80, "coco90": 90, "imagenet": 1000, "voc": 21, "cityscapes": 19, "dota": 15}
 """Name of a list -> how many classes it has."""
 
+_ALONE = {
+    "retinaface": ("face",), "landmarks-hand": ("hand",), "landmarks-face": ("face",),
+    "mask": ("background", "foreground"),
+}  # fmt: skip
+"""Families whose models all have the same classes."""
+
 
 @cache
 def names_of(which: str) -> tuple[str, ...]:
@@ -20,10 +26,10 @@ def names_of(which: str) -> tuple[str, ...]:
 
 def names_for(task: str, count: int, family: str = "") -> tuple[str, ...] | None:
     """The list that a model with this many classes most probably means; None where there is none."""
+    if family in _ALONE:
+        return _ALONE[family]
     if task == "pose" and count == 1:
         return ("person",)
-    if family == "retinaface":
-        return ("face",)
     if task == "classify" and count == LISTS["imagenet"] + 1:
         return ("background", *names_of("imagenet"))
     known = {

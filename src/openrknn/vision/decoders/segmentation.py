@@ -4,6 +4,8 @@
 
 The largest stored number stands for the largest value, so nothing has to become a float. An output of whole numbers
 [1, h, w] or [1, 1, h, w] holds the classes themselves.
+
+A mask is one channel of probabilities, [1, 1, h, w] or [1, h, w, 1]: foreground where it reaches the threshold.
 """
 
 from __future__ import annotations
@@ -38,3 +40,14 @@ def decode(heads: Sequence[Head], frame: Frame, settings: Settings) -> Areas:
     if values.ndim == 3 and len(values) > 1:
         return Areas(values.argmax(axis=0).astype(np.int64))
     return Areas(np.rint(head.real(values.reshape(values.shape[-2:]))).astype(np.int64))
+
+
+def matches_mask(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
+    """One number for every pixel."""
+    return len(shapes) == 1 and shapes[0] in {(1, 1, frame.height, frame.width), (1, frame.height, frame.width, 1)}
+
+
+def decode_mask(heads: Sequence[Head], frame: Frame, settings: Settings) -> Areas:
+    """1 where the foreground is, 0 elsewhere."""
+    (head,) = heads
+    return Areas((head.values.reshape(frame.height, frame.width) >= head.limit(settings.threshold)).astype(np.int64))

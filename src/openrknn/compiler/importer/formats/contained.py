@@ -18,16 +18,17 @@ _LOG = logging.getLogger(__name__)
 
 def converted(
     worker: str, request: Mapping[str, Any], folder: Path, name: str, what: str,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, *, required: frozenset[str] = frozenset(),
 ) -> Any:  # fmt: skip
     """The ONNX model that `convert(request)` of the module `worker` makes of the files in the private folder.
 
     `name` is the file, and `what` says in a sentence what cannot be done with it: "cannot be converted".
+    `required` are guards of the sandbox without which nothing is read.
     """
     size = sum(entry.stat().st_size for entry in folder.rglob("*") if entry.is_file())
     limits = sandbox.Limits(memory_for(size), seconds_for())
     try:
-        made = sandbox.run(worker, request, folder, limits, environment)
+        made = sandbox.run(worker, request, folder, limits, environment, required=required)
     except sandbox.SandboxError as error:
         raise ModelError(f"{name} {what}: {error}") from None
     if missing := {sandbox.FILES, sandbox.NETWORK} - made.guards:
