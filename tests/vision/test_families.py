@@ -75,6 +75,7 @@ def test_a_family_is_recognized_by_its_outputs(name: str) -> None:
         (strides(68, 80, 1), 80),   # PP-YOLOE
         (strides(64, 1, 1), 1),
         (strides(80, 64), 80),      # scores first
+        ([*strides(4), *strides(80)], 80),  # YOLO26: boxes of all strides first
     ],
 )
 def test_relatives_of_yolov8_share_its_decoder(shapes: Shapes, classes: int) -> None:

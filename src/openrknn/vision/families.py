@@ -67,8 +67,8 @@ def _channels(less: int, shapes: Shapes) -> int:
 
 
 def _second(shapes: Shapes) -> int:
-    """Channels of the score output; box and score of a stride follow each other."""
-    box, score = shapes[0][1], shapes[1][1]
+    """Channels of the score output; of the outputs of one stride, box and score are the first two."""
+    box, score = [shape[1] for shape in shapes if shape[2:] == shapes[0][2:]][:2]
     return box if box not in yolov8.BOX_CHANNELS and score in yolov8.BOX_CHANNELS else score
 
 
