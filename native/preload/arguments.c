@@ -46,6 +46,10 @@ static char *pointer_at(const char *bytes, const struct array_rule *rule) {
     return (char *)(uintptr_t)number_at(bytes, rule->at, rule->pointer_bytes);
 }
 
+static int is_pointer(const struct array_rule *rule, const char *bytes) {
+    return !rule->mask || number_at(bytes, rule->flags, 4) & rule->mask;
+}
+
 /* An argument that is too short to hold what the rules speak of goes as it is. */
 const struct ioctl_rule *find_rule(unsigned kind, unsigned long request) {
     static const struct ioctl_rule none;
@@ -66,7 +70,7 @@ static void append_arrays(struct payload *payload, const struct array_rule *rule
         uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
         const char *array = pointer_at(bytes, rule);
         /* Elements that are too small are the driver's to refuse; there is nothing to look into. */
-        int usable = array && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
+        int usable = array && is_pointer(rule, bytes) && stride >= rule->element && elements <= MAX_PAYLOAD && stride <= MAX_PAYLOAD;
         uint64_t total = usable ? elements * stride : 0;
         /* Inside an element the driver misses what cannot be read, and says what becomes of the element. */
         if (inner && total && total <= MAX_PAYLOAD && !is_readable(array, total)) usable = 0, total = 0;
@@ -87,6 +91,7 @@ void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const
 }
 
 static size_t room_of(const struct array_rule *rule, const char *bytes) {
+    if (!is_pointer(rule, bytes)) return 0;
     uint64_t elements = number_at(bytes, rule->count, rule->count_bytes);
     return (elements < MOST_ELEMENTS ? (size_t)elements : MOST_ELEMENTS) * rule->element;
 }
@@ -110,7 +115,7 @@ int fill_outputs(const struct ioctl_rule *rule, const char *before, const char *
         if (length > size) return 0;
         uint64_t room = number_at(before, item->count, item->count_bytes) * item->element;
         char *target = pointer_at(before, item);
-        if (target && write_user(target, from, length < room ? length : room) != 0) return -EFAULT;
+        if (target && is_pointer(item, before) && write_user(target, from, length < room ? length : room) != 0) return -EFAULT;
         from += length, size -= length;
     }
     return 0;

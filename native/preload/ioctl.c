@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -62,7 +63,7 @@ static int hand_back(const struct ioctl_rule *rule, unsigned long request, char 
     return result;
 }
 
-static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long request, char *argument) {
+static int exchange(int file_descriptor, uint64_t file, const struct ioctl_rule *rule, unsigned long request, char *argument) {
     struct payload payload = {0};
     char reply_bytes[1024], *into = reply_bytes;
     append_inputs(&payload, rule, argument, _IOC_SIZE(request));
@@ -77,17 +78,20 @@ static int exchange(uint64_t file, const struct ioctl_rule *rule, unsigned long 
     if (sent == -2) result = -EBADF;
     else if (into) result = call_server(parts, 2, sent, &reply, into, room, &received);
     if (into && (reply.length || received >= 0)) {
-        int problem = hand_back(rule, request, argument, &payload, into, reply.length, received, (int)(reply.value & 1));
+        int problem = hand_back(rule, request, argument, &payload, into, reply.length, received,
+                                (int)(reply.value & CLOSE_ON_EXEC));
         if (problem) result = problem;
     }
+    char byte;
+    if (reply.value & TAKE_BYTE && recv(file_descriptor, &byte, 1, MSG_DONTWAIT) < 0) { /* it only keeps poll right */ }
     if (into != reply_bytes) free(into);
     free(payload.bytes);
     return result;
 }
 
-static int forward(uint64_t file, unsigned kind, unsigned long request, void *argument) {
+static int forward(int descriptor, uint64_t file, unsigned kind, unsigned long request, void *argument) {
     if (_IOC_SIZE(request) && !argument) { errno = EFAULT; return -1; }
-    int result = exchange(file, find_rule(kind, request), request, argument);
+    int result = exchange(descriptor, file, find_rule(kind, request), request, argument);
     if (result >= 0) return result;
     errno = -result;
     return -1;
@@ -102,9 +106,9 @@ static int emulated_ioctl(int descriptor, unsigned long request, void *argument)
     if (real_stat(descriptor, "", &status, AT_EMPTY_PATH) != 0) return -1; /* EBADF */
     if (S_ISSOCK(status.st_mode)) {
         int64_t file = file_of_socket(status.st_ino);
-        if (file >= 0) return forward(status.st_ino, (unsigned)file & NO_KIND, request, argument);
+        if (file >= 0) return forward(descriptor, status.st_ino, (unsigned)file & NO_KIND, request, argument);
     } else if (S_ISREG(status.st_mode) && _IOC_TYPE(request) == BUFFER_TYPE) {
-        return forward(status.st_ino | BUFFER_KEY, KIND_DMA_BUF, request, argument);
+        return forward(descriptor, status.st_ino | BUFFER_KEY, KIND_DMA_BUF, request, argument);
     }
     return NOT_OURS;
 }

@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "9ddbcc77" /* the library and the server must have the same */
+#define TABLES_VERSION "0986a0e6" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
-enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1 };
+enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1, CLOSE_ON_EXEC = 1, TAKE_BYTE = 2 };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
 #define BUFFER_KEY 0x8000000000000000ull
-#define IOCTL_TYPES ">Hbdr"
+#define IOCTL_TYPES ">HVbdr"
 #define BUFFER_TYPE 'b'
 #define ENVIRONMENT "OPENRKNN_EMULATED"
 #define OLD_ENVIRONMENT "OPENRKNN_DEVICE" /* if its value is a path */
@@ -46,8 +46,12 @@ enum { NO_FIELD = 0xffff };
 /* What holds for programs with 64-bit pointers, and for the others. */
 #define WORD(wide, narrow) (sizeof(void *) == 8 ? (wide) : (narrow))
 
-/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
-struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t pointer_bytes, count_bytes, out; };
+/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. With a `mask`
+   it is one only if the field `flags` has a bit of it. */
+struct array_rule {
+    uint16_t at, count, stride, element, child, children, flags, mask;
+    uint8_t pointer_bytes, count_bytes, out;
+};
 
 /* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
@@ -59,15 +63,17 @@ struct ioctl_rule { uint8_t type, number; uint16_t array, arrays, descriptor, de
 struct kind_rule { uint16_t ioctl, ioctls; };
 
 static const struct array_rule array_rules[] = {
-    {WORD(24, 16), WORD(16, 12), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.name */
-    {WORD(40, 24), WORD(32, 20), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.date */
-    {WORD(56, 32), WORD(48, 28), NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.desc */
-    {WORD(8, 4), 0, NO_FIELD, 1, 0, 0, WORD(8, 4), WORD(8, 4), 1}, /* drm_unique.unique */
-    {0, 24, 28, 8, 0, 0, 8, 4, 0}, /* drm_rocket_job.tasks */
-    {8, 32, NO_FIELD, 4, 0, 0, 8, 4, 0}, /* drm_rocket_job.in_bo_handles */
-    {16, 36, NO_FIELD, 4, 0, 0, 8, 4, 0}, /* drm_rocket_job.out_bo_handles */
-    {0, 8, 12, 40, 4, 3, 8, 4, 0}, /* drm_rocket_submit.jobs */
-    {48, 40, NO_FIELD, 80, 0, 0, 8, 4, 1}, /* sync_file_info.sync_fence_info */
+    {WORD(24, 16), WORD(16, 12), NO_FIELD, 1, 0, 0, NO_FIELD, 0x0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.name */
+    {WORD(40, 24), WORD(32, 20), NO_FIELD, 1, 0, 0, NO_FIELD, 0x0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.date */
+    {WORD(56, 32), WORD(48, 28), NO_FIELD, 1, 0, 0, NO_FIELD, 0x0, WORD(8, 4), WORD(8, 4), 1}, /* drm_version.desc */
+    {WORD(8, 4), 0, NO_FIELD, 1, 0, 0, NO_FIELD, 0x0, WORD(8, 4), WORD(8, 4), 1}, /* drm_unique.unique */
+    {0, 24, 28, 8, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* drm_rocket_job.tasks */
+    {8, 32, NO_FIELD, 4, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* drm_rocket_job.in_bo_handles */
+    {16, 36, NO_FIELD, 4, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* drm_rocket_job.out_bo_handles */
+    {0, 8, 12, 40, 4, 3, NO_FIELD, 0x0, 8, 4, 0}, /* drm_rocket_submit.jobs */
+    {48, 40, NO_FIELD, 80, 0, 0, NO_FIELD, 0x0, 8, 4, 1}, /* sync_file_info.sync_fence_info */
+    {WORD(64, 52), WORD(72, 56), NO_FIELD, 64, 0, 0, 4, 0x8, WORD(8, 4), 4, 1}, /* v4l2_buffer.m */
+    {WORD(64, 52), WORD(72, 56), NO_FIELD, 64, 0, 0, 4, 0x8, WORD(8, 4), 4, 0}, /* v4l2_buffer.m */
 };
 
 static const struct descriptor_rule descriptor_rules[] = {
@@ -80,6 +86,7 @@ static const struct descriptor_rule descriptor_rules[] = {
     {8, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* dma_heap_allocation_data.fd */
     {32, NO_FIELD, 0x0, WHEN_ALWAYS, 0}, /* sync_merge_data.fd2 */
     {36, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* sync_merge_data.fence */
+    {16, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* v4l2_exportbuffer.fd */
 };
 
 static const struct ioctl_rule ioctl_rules[] = {
@@ -125,6 +132,18 @@ static const struct ioctl_rule ioctl_rules[] = {
     {'>', 0x04, 8, 1, 0, 0, 56}, /* SYNC_FILE_INFO */
     {'>', 0x03, 0, 0, 7, 2, 40}, /* SYNC_MERGE */
     {'b', 0x00, 0, 0, 0, 0, 0}, /* DMA_BUF_SYNC */
+    {'V', 0x00, 0, 0, 0, 0, 0}, /* QUERYCAP */
+    {'V', 0x02, 0, 0, 0, 0, 0}, /* ENUM_FMT */
+    {'V', 0x04, 0, 0, 0, 0, 0}, /* G_FMT */
+    {'V', 0x05, 0, 0, 0, 0, 0}, /* S_FMT */
+    {'V', 0x08, 0, 0, 0, 0, 0}, /* REQBUFS */
+    {'V', 0x09, 9, 1, 0, 0, WORD(76, 60)}, /* QUERYBUF */
+    {'V', 0x0f, 10, 1, 0, 0, WORD(76, 60)}, /* QBUF */
+    {'V', 0x10, 0, 0, 9, 1, 20}, /* EXPBUF */
+    {'V', 0x11, 9, 1, 0, 0, WORD(76, 60)}, /* DQBUF */
+    {'V', 0x12, 0, 0, 0, 0, 0}, /* STREAMON */
+    {'V', 0x13, 0, 0, 0, 0, 0}, /* STREAMOFF */
+    {'V', 0x16, 0, 0, 0, 0, 0}, /* S_PARM */
 };
 
 static const struct kind_rule kind_rules[] = {
@@ -134,6 +153,7 @@ static const struct kind_rule kind_rules[] = {
     {38, 1}, /* dma_heap */
     {39, 2}, /* sync_file */
     {41, 1}, /* dma_buf */
+    {42, 12}, /* v4l2 */
 };
 
 #endif

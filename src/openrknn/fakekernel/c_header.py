@@ -34,8 +34,12 @@ enum { NO_FIELD = 0xffff };
 /* What holds for programs with 64-bit pointers, and for the others. */
 #define WORD(wide, narrow) (sizeof(void *) == 8 ? (wide) : (narrow))
 
-/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. */
-struct array_rule { uint16_t at, count, stride, element, child, children; uint8_t pointer_bytes, count_bytes, out; };
+/* A pointer at offset `at` to `count` (a field) elements, `stride` (a field) or `element` bytes apart. With a `mask`
+   it is one only if the field `flags` has a bit of it. */
+struct array_rule {
+    uint16_t at, count, stride, element, child, children, flags, mask;
+    uint8_t pointer_bytes, count_bytes, out;
+};
 
 /* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
@@ -82,7 +86,7 @@ class _Rows:
 
 def _least(ioctl: Ioctl) -> str:
     """The end of the last field that a rule speaks of."""
-    used = {name for array in ioctl.arrays for name in (array.pointer, array.count, array.stride) if name}
+    used = {name for array in ioctl.arrays for name in (array.pointer, array.count, array.stride, array.flags) if name}
     used |= {name for descriptor in ioctl.descriptors for name in (descriptor.field, descriptor.flags) if name}
     if not used:
         return "0"
@@ -107,7 +111,8 @@ def _array(array: Array, struct: Struct, child: int) -> str:
     stride = _place(struct, array.stride) if array.stride else "NO_FIELD"
     places = f"{_place(struct, array.pointer)}, {_place(struct, array.count)}, {stride}, {array.element_bytes}"
     widths = f"{_width(struct, array.pointer)}, {_width(struct, array.count)}"
-    numbers = f"{places}, {child}, {len(array.inside)}, {widths}, {int(array.out)}"
+    condition = f"{_place(struct, array.flags) if array.flags else 'NO_FIELD'}, {array.mask:#x}"
+    numbers = f"{places}, {child}, {len(array.inside)}, {condition}, {widths}, {int(array.out)}"
     return f"{{{numbers}}}, /* {struct.name}.{array.pointer} */"
 
 
@@ -139,7 +144,8 @@ def _body() -> str:
     parts = [
         f"enum {{ {ops} }};\n",
         f"enum {{ KIND_BITS = {protocol.KIND_BITS}, NO_KIND = {protocol.NO_KIND:#x}, "
-        f"NOT_INHERITED = {protocol.NOT_INHERITED} }};\n",
+        f"NOT_INHERITED = {protocol.NOT_INHERITED}, CLOSE_ON_EXEC = {protocol.CLOSE_ON_EXEC}, "
+        f"TAKE_BYTE = {protocol.TAKE_BYTE} }};\n",
         f"enum {{ KIND_DMA_BUF = {TABLES.index(DMA_BUF)}, MAX_PAYLOAD = {protocol.MAX_PAYLOAD:#x} }};\n",
         f"#define BUFFER_KEY {protocol.BUFFER_KEY:#x}ull\n",
         f"#define IOCTL_TYPES \"{''.join(types)}\"\n",

@@ -12,6 +12,7 @@ from types import TracebackType
 from openrknn.chips import Chip, chip_named
 from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.boards import board_for
+from openrknn.fakekernel.camera import Camera, CameraSpec
 from openrknn.fakekernel.drm import DrmDriver
 from openrknn.fakekernel.engine_link import EngineLink
 from openrknn.fakekernel.events import Hook
@@ -57,7 +58,7 @@ class Device:
 
     `openrknn.fakekernel.launch` does the rest. `folder` fixes where it lives (else a temporary folder); `library` is
     what programs find as /usr/lib/librknnrt.so; `hook` sees everything that happens (see `events`); `strict` refuses
-    also what boards are recorded to ignore.
+    also what boards are recorded to ignore. With `camera` the board has one, /dev/video0.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Device:
         hook: Hook | None = None,
         time_scale: float = TIME_SCALE,
         strict: bool = False,
+        camera: CameraSpec | None = None,
     ) -> None:
         self.chip = chip if isinstance(chip, Chip) else chip_named(chip)
         self.driver_name = driver
@@ -80,6 +82,7 @@ class Device:
         self._system = System(self.chip, board, Scheduler(self.chip.cores, time_scale), hook)
         self._system.frequency = self.chip.clocks[-1]
         self._driver = _make_driver(driver, self._system)
+        self.camera = None if camera is None else Camera(self._system, camera)
         self._tree: Tree | None = None
         self._server: Server | None = None
         self._started = time.monotonic()
@@ -139,8 +142,8 @@ class Device:
         )  # fmt: skip
         scheduler.link.start()
         scheduler.start()
-        files = entries(system, self._driver, DmaHeap(system), self._library)
-        nodes = self._tree.build(files, hidden_paths(system, self._driver), self._library)
+        files = entries(system, self._driver, DmaHeap(system), self._library, self.camera)
+        nodes = self._tree.build(files, hidden_paths(system, self._driver, self.camera), self._library)
         self._server = Server(system, self._tree.listen(), nodes)
         self._server.start()
 

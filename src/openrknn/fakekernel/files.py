@@ -23,6 +23,8 @@ DRM_MAJOR = 226
 ACCEL_MAJOR = 261
 MISC_MAJOR = 10
 HEAP_MAJOR = 251
+VIDEO_MAJOR = 81
+_CAMERA = "video0"
 _PLATFORM = "/sys/devices/platform"
 _ROCKET_PARENT = "rknn"
 _GOVERNORS = "userspace powersave performance simple_ondemand rknpu_ondemand"
@@ -38,8 +40,14 @@ class _Drm(NamedTuple):
     major: int
 
 
-def entries(system: System, driver: Driver, heap: Driver, library: str | None) -> Iterator[Entry]:
+def entries(
+    system: System, driver: Driver, heap: Driver, library: str | None, camera: Driver | None = None
+) -> Iterator[Entry]:
     """Every emulated file of a board with this driver."""
+    if camera is not None:
+        yield Device(f"/dev/{_CAMERA}", camera, VIDEO_MAJOR, 0)
+        yield Text(f"/sys/class/video4linux/{_CAMERA}/name", "Emulated camera\n")
+        yield Text(f"/sys/class/video4linux/{_CAMERA}/dev", f"{VIDEO_MAJOR}:0\n")
     is_rocket = driver.table.name == "rocket"
     yield from _device_tree(system, is_rocket=is_rocket)
     if library:
@@ -64,10 +72,11 @@ def entries(system: System, driver: Driver, heap: Driver, library: str | None) -
     yield from _devfreq(system)
 
 
-def hidden_paths(system: System, driver: Driver) -> list[str]:
+def hidden_paths(system: System, driver: Driver, camera: Driver | None = None) -> list[str]:
     """What is emulated as a whole: nothing of the real machine shows below these."""
     npu = system.board.npu
-    common = ["/proc/device-tree", "/sys/firmware/devicetree", f"/sys/devices/platform/{npu}"]
+    common = [f"/dev/{_CAMERA}", "/sys/class/video4linux"] if camera is not None else []
+    common += ["/proc/device-tree", "/sys/firmware/devicetree", f"/sys/devices/platform/{npu}"]
     common += [f"/sys/bus/platform/devices/{npu}", "/usr/lib/librknnrt.so", "/dev/accel", "/sys/class/accel"]
     if driver.table.name == "rocket":
         names = (*system.board.cores, _ROCKET_PARENT)

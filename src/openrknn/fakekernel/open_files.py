@@ -61,7 +61,12 @@ class OpenFiles:
             ours, other = socket.socketpair()
             theirs = other.detach()
         file = OpenFile(os.fstat(theirs).st_ino, ours, node, node.driver, process, fence=fence)
-        node.driver.open(file)
+        try:
+            node.driver.open(file)
+        except BaseException:  # it refuses: nobody gets either end
+            ours.close()
+            os.close(theirs)
+            raise
         with self._lock:
             self._by_key[file.key] = self._by_end[ours.fileno()] = file
             self._poll.register(ours.fileno(), select.EPOLLRDHUP)

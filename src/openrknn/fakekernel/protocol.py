@@ -17,8 +17,9 @@ from enum import IntEnum
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
-    "BUFFER_KEY", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "LLM_NAME", "MAX_PAYLOAD", "NARROW", "NO_KIND",
-    "OLD_ENVIRONMENT", "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "Op",
+    "BUFFER_KEY", "CLOSE_ON_EXEC", "ENVIRONMENT", "HEADERS", "KIND_BITS", "LENGTH", "LLM_NAME", "MAX_PAYLOAD", "NARROW",
+    "NO_KIND", "OLD_ENVIRONMENT", "OPEN_ENVIRONMENT", "OPEN_NAMES", "REPLY", "REQUEST", "SPY_ENVIRONMENT", "TAKE_BYTE",
+    "Op",
 ]  # fmt: skip
 
 ENVIRONMENT = "OPENRKNN_EMULATED"
@@ -85,6 +86,11 @@ class Op(IntEnum):
 
 NOT_INHERITED = 1
 """Offsets are whole pages, so the lowest bit is free."""
+CLOSE_ON_EXEC = 1
+"""In the value of an ioctl's reply: of the descriptor that comes with it."""
+TAKE_BYTE = 2
+"""Also there: the library takes a byte out of the file's socket. The server sends one for each thing that is ready, so
+that poll(2) sees whether something is left."""
 KIND_BITS = 8
 NO_KIND = 0xFF
 """An ordinary file: there is nothing to forward."""

@@ -20,12 +20,12 @@ from openrknn.fakekernel.file import Node, OpenFile
 from openrknn.fakekernel.heap import DmaBuf, SyncFile
 from openrknn.fakekernel.log import LOG, unharmed
 from openrknn.fakekernel.open_files import OpenFiles
-from openrknn.fakekernel.protocol import BUFFER_KEY, KIND_BITS, NARROW, NO_KIND, Op
+from openrknn.fakekernel.protocol import BUFFER_KEY, CLOSE_ON_EXEC, KIND_BITS, NARROW, NO_KIND, TAKE_BYTE, Op
 from openrknn.fakekernel.replies import Reply, Request, receive, send
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.wire import Call
 from openrknn.uapi.ioctl import number_of, type_of
-from openrknn.uapi.tables import TABLES
+from openrknn.uapi.tables import TABLES, V4L2
 
 __all__ = ["Server"]
 
@@ -174,7 +174,8 @@ class Server:
         if ioctl is None:
             driver = file.driver
             kind, number = type_of(code), number_of(code)
-            error = driver.refusal(file, kind, number) if isinstance(driver, DrmDriver) else errno.EINVAL
+            other = errno.ENOTTY if driver.table is V4L2 else errno.EINVAL
+            error = driver.refusal(file, kind, number) if isinstance(driver, DrmDriver) else other
             self._system.emit(Called(file, "unknown", code, {}, {}, -error, 0))
             return Reply(-error)
         call = Call(ioctl.narrow if narrow else ioctl, code, request.payload, request.descriptor)
@@ -184,7 +185,7 @@ class Server:
                 _, call.opened = self.files.open(self._fence_node, file.process, call.fence)
             if result < 0:
                 call.drop_opened()
-            return Reply(result, call.encode(), int(call.close_on_exec), call.opened)
+            return Reply(result, call.encode(), _flags(call), call.opened)
         except BaseException:
             call.drop_opened()
             raise
@@ -210,6 +211,10 @@ class Server:
             raise OSError(errno.ENOTTY, "not a buffer of this device")
         node = Node(_NO_NODE, "/dmabuf", stat.S_IFREG | 0o600, driver=self._dma_bufs)
         return OpenFile(key, self._listener, node, self._dma_bufs, 0)
+
+
+def _flags(call: Call) -> int:
+    return CLOSE_ON_EXEC * call.close_on_exec | TAKE_BYTE * call.takes_byte
 
 
 def _value(file: OpenFile) -> int:

@@ -40,7 +40,8 @@ class Block:
 class Call:
     """An ioctl on its way through a driver. `values` is changed in place and goes back."""
 
-    __slots__ = ("blocks", "close_on_exec", "descriptor", "fence", "ioctl", "opened", "request", "texts", "values")
+    __slots__ = ("blocks", "close_on_exec", "descriptor", "fence", "ioctl", "opened", "request", "takes_byte", "texts",
+                 "values")  # fmt: skip
 
     def __init__(self, ioctl: Ioctl, request: int, payload: memoryview, descriptor: int = -1) -> None:
         """From the payload of a request."""
@@ -58,6 +59,8 @@ class Call:
         self.fence: Fence | None = None
         """The descriptor for the program is one of this fence."""
         self.close_on_exec = False
+        self.takes_byte = False
+        """One of the bytes that the driver sent for poll(2) is used up."""
 
     def flat(self) -> dict[str, int]:
         """The values, with what their pointers point to: jobs[0].tasks[1].regcmd."""

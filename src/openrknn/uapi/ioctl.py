@@ -35,6 +35,9 @@ class Array:
     """The kernel writes it (at most `count` elements) instead of reading it."""
     inside: tuple[Array, ...] = ()
     """Pointers inside each element."""
+    flags: str = ""
+    mask: int = 0
+    """The field is a pointer only if the field `flags` has a bit of `mask`; without a mask always."""
 
     @property
     def element_bytes(self) -> int:

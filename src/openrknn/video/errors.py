@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openrknn.errors import RknnError
 
-__all__ = ["FrameError", "VideoError"]
+__all__ = ["FrameError", "SourceError", "VideoError"]
 
 
 class VideoError(RknnError):
@@ -13,3 +13,7 @@ class VideoError(RknnError):
 
 class FrameError(VideoError, ValueError):
     """Size, format, strides and memory of a frame do not fit together."""
+
+
+class SourceError(VideoError):
+    """A camera, file, stream or decoder gives no frames; the message says which, why, and what to do."""
