@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pycocotools", reason="the extra 'evaluate' is not installed")
-
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 

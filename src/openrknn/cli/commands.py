@@ -15,7 +15,7 @@ GROUPS = {
     "run models": ("run", "models", "demo", "examples", *_PICTURES, "vision", "stream"),
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
     "talk": ("chat", "llm"),
-    "compile, measure and compare models": ("compile", "bench", "profile", "compare", "check"),
+    "compile, measure and compare models": ("compile", "bench", "profile", "compare", "evaluate", "check"),
     "inspect and change files": ("inspect", "lint", "disasm", "diff", "extract", "edit", "coverage"),
     "run and trace programs that use an NPU": ("exec", "library", "device", "board", "spy", "trace", "verify"),
     "boards, servers and clusters": ("doctor", "top", "capabilities", "exporter", "serve", "cdi", "device-plugin"),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-import numpy as np
-
 from openrknn.errors import RknnError
-from openrknn.evaluate.metrics.detection import Image, judge_image
+from openrknn.evaluate.metrics.detection import Image, judge_image, shown_objects
 from openrknn.evaluate.truth import Array, Sample
 from openrknn.pictures import pillow
 from openrknn.vision.pictures import read_picture, to_image
@@ -17,7 +15,6 @@ _LONGEST = 520
 _QUALITY = 80
 COLORS = {"found": (46, 160, 67), "missed": (218, 54, 51), "wrong": (230, 150, 20)}
 """Of boxes: detections that are right, objects that were missed, detections that are wrong."""
-_SHOWN_SCORE = 0.25
 
 
 def draw_sample(sample: Sample, record: Any, task: str) -> bytes:
@@ -43,7 +40,7 @@ def _draw_boxes(image: Any, record: Image, scale: float) -> None:
     from PIL import ImageDraw
 
     pen = ImageDraw.Draw(image)
-    shown = record.found.take(np.flatnonzero((record.found.scores >= _SHOWN_SCORE) & (record.found.classes >= 0)))
+    shown = shown_objects(record.found)
     right, wrong, missed = judge_image(record.truth, shown)
     for at in missed:
         _outline(pen, record.truth.boxes[at], _corners(record.truth.corners, at), scale, COLORS["missed"])

@@ -28,6 +28,7 @@ from openrknn.vision.labels import LISTS, names_of
 from openrknn.vision.pipeline import parallel
 
 Progress = Callable[[str, int, int], None]
+_PERFECT = 0.999
 _MOST_WORK = 40_000_000
 """Elements that resampling may go through: with more samples there are fewer resamples."""
 
@@ -181,7 +182,8 @@ def _report(run: _Run, maps: dict[int, ClassMap], *, worst: int, resamples: int,
     scores = [run.task.scores([one.judged[at].record for one in run.done]) for at in range(len(run.subjects))]
     resampled = [_resampled(one, len(run.done), resamples) for one in scores]
     sides = [
-        Side(subject.path, subject.about, one, _interval(values, one.value), sum(done.seconds[at] for done in run.done))
+        Side(subject.path, subject.about, one, _within(_interval(values, one.value), one.primary),
+             sum(done.seconds[at] for done in run.done))
         for at, (subject, one, values) in enumerate(zip(run.subjects, scores, resampled, strict=True))
     ]  # fmt: skip
     drop_interval = None
@@ -216,6 +218,13 @@ def _interval(values: Any, measured: float | None) -> tuple[float, float] | None
     return None if values is None or measured is None else interval(values, measured)
 
 
+def _within(found: tuple[float, float] | None, name: str) -> tuple[float, float] | None:
+    """A share is from 0 to 1; an error rate may be larger."""
+    if found is None or not METRICS[name].is_share:
+        return found
+    return max(found[0], 0.0), found[1] if METRICS[name].is_error else min(found[1], 1.0)
+
+
 def _settings(subject: Subject) -> dict[str, Any]:
     if subject.pipeline is None:
         return {}
@@ -239,9 +248,11 @@ def _worst(run: _Run, scores: Sequence[Scores], count: int) -> list[Worst]:
     own = scores[0].qualities
     other = scores[1].qualities if len(scores) > 1 else None
     key = own if other is None else own - other
-    order = np.lexsort((own, np.round(key, 6)))[:count].tolist()
-    found = []
+    order = np.lexsort((own, np.round(key, 6))).tolist()
+    found: list[Worst] = []
     for at in order:
+        if len(found) == count or (own[at] > _PERFECT and (other is None or own[at] >= other[at])):
+            break
         done = run.done[at]
         found.append(
             Worst(

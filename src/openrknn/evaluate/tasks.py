@@ -12,7 +12,7 @@ from openrknn.container.model import Model
 from openrknn.distance import measure
 from openrknn.errors import RknnError
 from openrknn.evaluate.errors import DatasetError, EvaluationError
-from openrknn.evaluate.metrics.detection import Image, run_lengths, score_detection
+from openrknn.evaluate.metrics.detection import Image, errors_in_words, run_lengths, score_detection
 from openrknn.evaluate.metrics.lines import count_lines
 from openrknn.evaluate.metrics.others import (
     Ranked,
@@ -126,7 +126,8 @@ class _Boxes(_Images):
             raise EvaluationError(f"{subject.path}: it does not find objects")
         masks = run_lengths(found.masks) if found.masks is not None and "segm" in self.kinds else ()
         found = replace(found, classes=self.maps[id(subject)](found.classes), masks=None)
-        return Judged(Image(width, height, sample.truth.in_pixels(width, height), found, masks))
+        record = Image(width, height, sample.truth.in_pixels(width, height), found, masks)
+        return Judged(record, errors_in_words(record, self.names))
 
     def scores(self, records: Sequence[Image]) -> Scores:
         made = [score_detection(records, self.names, kind) for kind in self.kinds]

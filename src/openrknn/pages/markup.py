@@ -14,7 +14,7 @@ from typing import TypeAlias
 __all__ = ["Content", "Markup", "breakable", "clean", "coded", "join", "tag"]
 
 _MAX_CHARACTERS = 240
-_VOID = frozenset({"input", "line", "meta", "path", "rect", "wbr"})
+_VOID = frozenset({"img", "input", "line", "meta", "path", "rect", "wbr"})
 _BREAKS = re.compile(r"(?<=[/:.×])(?=\w)")
 
 

@@ -55,6 +55,8 @@ _BY_OPTION: dict[tuple[str, str], Values] = {
     ("compile", "--verify-with"): Values(files=_INPUT.files, folders=True),
     ("compile", "--weights"): Values(files=("weights", "caffemodel")),
     ("check", "MODEL"): _MODEL,
+    ("evaluate", "MODEL"): Values(files=("rknn", "rknnz", "onnx"), ask=candidates.sets("transcriber"), folders=True),
+    ("evaluate", "DATA"): Values(files=("json", "jsonl", "yaml", "csv", "tsv", "txt"), folders=True),
     ("detect", "MODEL"): _MODEL | _PICTURES,
     ("voice", "NAME|FOLDER|FILE"): Values(ask=candidates.voices, files=("onnx",), folders=True),
     ("voice", "--family"): Values(ask=candidates.voice_families),
@@ -85,7 +87,7 @@ _BY_METAVAR: dict[str, Values] = {
 _FILES_OF = ("inspect", "extract", "edit", "coverage", "disasm")
 """Commands whose FILE is a model."""
 _RUN = ("run", "classify", "segment", "pose", "ocr", "detect", "stream", "check", "bench", "profile", "compare",
-        "serve", "transcribe", "verify")  # fmt: skip
+        "evaluate", "serve", "transcribe", "verify")  # fmt: skip
 _DEVICES = ("auto", "software", "rknpu", "rocket", "vendor")
 
 
@@ -100,7 +102,7 @@ def _chips() -> Values:
 def _families(task: str) -> Values:
     from openrknn.vision.families import FAMILIES
 
-    tasks = {"ocr": ("text", "read"), "stream": None, "check": None}.get(task, (task,))
+    tasks = {"ocr": ("text", "read"), "stream": None, "check": None, "evaluate": None}.get(task, (task,))
     return Values(tuple(family.name for family in FAMILIES if tasks is None or family.task in tasks))
 
 

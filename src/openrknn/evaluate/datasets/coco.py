@@ -47,8 +47,6 @@ def read_coco(path: Path, task: str | None) -> Dataset:
     has_points = any(row.keypoints is not None for row in reader.truths.values())
     kind = "COCO keypoints" if has_points else "COCO instances"
     found = "pose" if has_points and task in (None, "pose") else "segment" if task == "segment" else "detect"
-    if not reader.samples:
-        raise DatasetError(f"{path}: it lists no images")
     return Dataset(path, kind, found, tuple(reader.samples), reader.names, notes=tuple(reader.notes))
 
 
@@ -62,6 +60,8 @@ class _Reader:
         rows = self._by_image(content["annotations"])
         self.truths: dict[Any, ObjectTruth] = {}
         self.samples: list[Sample] = []
+        if not content["images"]:
+            raise self._wrong("it lists no images")
         images = [self._image(row, at) for at, row in enumerate(content["images"])]
         root = self._root([name for _, name in images])
         for number, name in images:

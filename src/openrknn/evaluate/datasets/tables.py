@@ -48,14 +48,14 @@ def read_table(path: Path) -> Table | None:
         rows = rows[1:]
     else:
         file_at, column, value_at = 0, "", 1
+    names = [row[file_at].strip() for row in rows[:20] if len(row) > file_at]
+    if not names or not (all(map(is_image, names)) or all(map(is_sound, names))):
+        return None
     pairs = []
     for number, row in enumerate(rows, 1):
         if len(row) <= max(file_at, value_at):
             raise DatasetError(f"{path}: row {number} has {len(row)} columns; a file and what is expected are needed")
         pairs.append((row[file_at].strip(), row[value_at].strip()))
-    names = [name for name, _ in pairs[:20]]
-    if not names or not (all(map(is_image, names)) or all(map(is_sound, names))):
-        return None
     return Table(path, tuple(pairs), column, is_sound(names[0]), mark == "\t")
 
 

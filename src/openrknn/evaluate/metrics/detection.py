@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -301,10 +302,26 @@ def _resampled(matches: Sequence[Matches], weights: Array) -> Array:
 # -- one image -------------------------------------------------------------------------------------------------------
 
 
+def shown_objects(found: Objects) -> Objects:
+    """What a user would see: scores of at least 0.25."""
+    return found.take(np.flatnonzero((found.scores >= _SHOWN_SCORE) & (found.classes >= 0)))
+
+
+def errors_in_words(image: Image, names: Sequence[str]) -> str:
+    """ "missed: 2 tie; wrong: 1 car"; nothing where all is right."""
+    shown = shown_objects(image.found)
+    _, wrong, missed = judge_image(image.truth, shown)
+    parts = (("missed", image.truth.classes[missed]), ("wrong", shown.classes[wrong]))
+    return "; ".join(
+        f"{title}: " + ", ".join(f"{count} {names[number]}" for number, count in Counter(rows.tolist()).most_common())
+        for title, rows in parts
+        if len(rows)
+    )
+
+
 def image_quality(image: Image) -> float:
     """F1 of one image at IoU 0.50 and a score of 0.25: 1 where everything was found and nothing else."""
-    shown = image.found.take(np.flatnonzero((image.found.scores >= _SHOWN_SCORE) & (image.found.classes >= 0)))
-    hit, wrong, missed = judge_image(image.truth, shown)
+    hit, wrong, missed = judge_image(image.truth, shown_objects(image.found))
     total = 2 * len(hit) + len(wrong) + len(missed)
     return 2 * len(hit) / total if total else 1.0
 
