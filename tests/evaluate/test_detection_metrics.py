@@ -63,7 +63,8 @@ def scene(seed: int, images: int = 6, classes: int = 3) -> tuple[list[ObjectTrut
 
 def by_pycocotools(truths: list[ObjectTruth], found: list[Objects], kind: str, classes: int, folder: Path) -> Any:
     """As users of pycocotools do it: files, `loadRes`, `COCOeval`."""
-    annotations, results = [], []
+    annotations: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for at, (truth, objects) in enumerate(zip(truths, found, strict=True)):
         for row in range(len(truth)):
             left, top, right, bottom = truth.boxes[row].tolist()
@@ -76,7 +77,9 @@ def by_pycocotools(truths: list[ObjectTruth], found: list[Objects], kind: str, c
             })  # fmt: skip
         for row in range(len(objects)):
             left, top, right, bottom = objects.boxes[row].astype(float).tolist()
-            entry = {"image_id": at, "category_id": int(objects.classes[row]), "score": float(objects.scores[row])}
+            entry: dict[str, Any] = {
+                "image_id": at, "category_id": int(objects.classes[row]), "score": float(objects.scores[row]),
+            }  # fmt: skip
             if kind == "bbox":
                 entry["bbox"] = [left, top, right - left, bottom - top]
             elif kind == "segm":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from openrknn.closing import Closing
 from openrknn.container.bundle import is_bundle, read_bundle
@@ -53,13 +53,6 @@ class ModelOptions:
     workers: int = 1
 
 
-class Run(Protocol):
-    """Runs arrays."""
-
-    def run(self, inputs: object, **options: Any) -> dict[str, Array]:
-        """As `Session.run`."""
-
-
 @dataclass
 class Subject(Closing):
     """One model, ready to be fed."""
@@ -71,7 +64,7 @@ class Subject(Closing):
     """What it is, in a few words: "int8 on software:rk3588"."""
     pipeline: Pipeline | None = None
     transcriber: Any = None
-    runner: Run | None = None
+    runner: SessionPool | OnnxModel | None = None
     """For models without a pipeline."""
     inputs: Specs = field(default_factory=lambda: Specs(()))
     outputs: Specs = field(default_factory=lambda: Specs(()))

@@ -74,9 +74,9 @@ def _pick(head: Head, frame: Frame, settings: Settings, strides: dict[int, _Stri
     # The score is a product of two numbers up to one: where the first is too small, the second cannot help.
     anchor, cells = np.nonzero(stored[:, _BOX - 1] >= head.score_limit(settings, is_logits=True))
     chosen = stored[anchor, :, cells]  # [n, 5 + classes]
-    rows, classes = yolov5.class_pairs(chosen[:, _BOX:], settings)
-    anchor, cells = anchor[rows], cells[rows]
-    values = head.real(np.concatenate([chosen[rows, :_BOX], chosen[rows, _BOX + classes][:, None]], axis=1)).T
+    paired, classes = yolov5.class_pairs(chosen[:, _BOX:], settings)
+    anchor, cells = anchor[paired], cells[paired]
+    values = head.real(np.concatenate([chosen[paired, :_BOX], chosen[paired, _BOX + classes][:, None]], axis=1)).T
     scores = sigmoid(values[_BOX - 1]) * sigmoid(values[_BOX])
     kept = np.flatnonzero(scores >= settings.threshold)
     anchor, cells, values = anchor[kept], cells[kept], values[:, kept]

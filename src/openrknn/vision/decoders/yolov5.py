@@ -94,9 +94,9 @@ def _pick(head: Head, frame: Frame, settings: Settings, anchors: Anchors) -> tup
     passed = stored[:, _BOX - 1] >= head.score_limit(settings, is_logits=is_logits)
     anchor, cells = np.nonzero(passed)
     chosen = stored[anchor, :, cells]  # [n, 5 + classes]
-    rows, classes = class_pairs(chosen[:, _BOX:], settings)
-    anchor, cells = anchor[rows], cells[rows]
-    parts = head.real(np.concatenate([chosen[rows, :_BOX], chosen[rows, _BOX + classes][:, None]], axis=1)).T
+    paired, classes = class_pairs(chosen[:, _BOX:], settings)
+    anchor, cells = anchor[paired], cells[paired]
+    parts = head.real(np.concatenate([chosen[paired, :_BOX], chosen[paired, _BOX + classes][:, None]], axis=1)).T
     values = sigmoid(parts) if is_logits else parts
     scores = values[_BOX - 1] * values[_BOX]
     kept = np.flatnonzero(scores >= settings.threshold)

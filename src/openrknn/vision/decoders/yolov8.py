@@ -158,9 +158,9 @@ def _pick_branch(branch: Branch, frame: Frame, settings: Settings, first: int) -
 def _pick(branch: Branch, stored: Array, limit: float, settings: Settings) -> tuple[Array, Array, Array, Floats]:
     """Cells that pass, their best scores as stored, classes, and [4, n] distances."""
     if settings.every_class:
-        classes, cells = np.nonzero(stored >= limit)
-        boxes = branch.box.values.reshape(branch.box.shape[1], -1)[:, cells]
-        return cells, stored[classes, cells], classes, distances(branch.box.real(boxes))
+        classes, every = np.nonzero(stored >= limit)
+        boxes = branch.box.values.reshape(branch.box.shape[1], -1)[:, every]
+        return every, stored[classes, every], classes, distances(branch.box.real(boxes))
     cells = _promising(branch.total, settings, stored.shape[1])
     best = stored.max(axis=0) if cells is None else stored[:, cells].max(axis=0)
     passed = np.flatnonzero(best >= limit)
