@@ -116,3 +116,10 @@ def test_a_language_model_from_a_folder(homes: Path, monkeypatch: pytest.MonkeyP
 
 def test_estimates_are_of_models_that_exist() -> None:
     assert set(estimates()) <= {row.name for row in rows()}
+
+
+def test_the_page_is_current() -> None:
+    """`python tools/make_model_docs.py` writes it."""
+    from tools import make_model_docs
+
+    assert make_model_docs.PAGE.read_text(encoding="utf-8") == make_model_docs.page()

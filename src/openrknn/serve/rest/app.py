@@ -20,7 +20,7 @@ from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.uploaded_models import files_of
 from openrknn.serve.realtime.route import realtime_route
-from openrknn.serve.rest import audio, extensions, llm_routes
+from openrknn.serve.rest import audio, deepstack, extensions, llm_routes
 from openrknn.serve.rest import infer as infer_format
 from openrknn.serve.rest.body import SHARE, compress, read_body
 from openrknn.serve.rest.disconnect import unless_gone
@@ -80,6 +80,7 @@ class _Api:
             Route("/openapi.json", self._openapi),
             *llm_routes.routes(self._plane),
             *audio.routes(self._plane),
+            *deepstack.routes(self._plane, self._pictures),
             realtime_route(self._plane),
             *(page.routes(self._plane) if self._settings.page else ()),
         ]

@@ -8,6 +8,7 @@ from openrknn.serve.datatypes import DATATYPES
 from openrknn.serve.plane.describe import version
 from openrknn.serve.rest.openapi_llm import llm_paths, llm_schemas
 from openrknn.serve.rest.openapi_triton import load_body, triton_paths, triton_schemas, unload_body
+from openrknn.serve.rest.openapi_vision import vision_paths, vision_schemas
 from openrknn.serve.rest.openapi_voice import voice_paths, voice_schemas
 
 __all__ = ["description"]
@@ -24,8 +25,10 @@ def description(*, has_token: bool) -> _Words:
             "version": version(),
             "description": "Open Inference Protocol v2 for .rknn models, pictures, and voices and text as OpenAI's.",
         },
-        "paths": {**_paths(), **triton_paths(), **voice_paths(), **llm_paths()},
-        "components": {"schemas": {**_SCHEMAS, **triton_schemas(), **voice_schemas(), **llm_schemas()}},
+        "paths": {**_paths(), **triton_paths(), **voice_paths(), **llm_paths(), **vision_paths()},
+        "components": {
+            "schemas": {**_SCHEMAS, **triton_schemas(), **voice_schemas(), **llm_schemas(), **vision_schemas()}
+        },
     }
     if has_token:
         words["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
