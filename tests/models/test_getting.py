@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openrknn.cli.common.examples import find_examples
-from openrknn.cli.pictures.ready import find_model
+from openrknn.cli.pictures.ready import find_model, find_named
 from openrknn.models.errors import GettingError
 from openrknn.models.fetch import get
 from openrknn.models.home import Got, best, installed, write_note
@@ -30,7 +30,7 @@ def test_without_a_model_detect_says_how_to_get_one(home: Path, capsys: Capture)
     photo = find_examples() / "images" / "cat.jpg"
     result = run(capsys, "detect", photo)
     assert result.code == 2
-    assert "`openrknn vision get coco-ssd` gets one (16.1 MiB to fetch, Apache-2.0)" in result.err
+    assert "`openrknn models get coco-ssd` gets one (16.1 MiB to fetch, Apache-2.0)" in result.err
 
 
 def test_get_detect_and_list(home: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -67,6 +67,24 @@ def test_the_first_word_may_be_a_model_its_name_or_a_picture(home: Path) -> None
         arguments = argparse.Namespace(model=words[0], sources=list(words[1:]))
         find_model(arguments, "detect")
         assert (arguments.model, arguments.sources) == (str(wanted[0]), wanted[1])
+
+
+def test_other_commands_take_names_too_with_the_family_of_the_catalogue(home: Path, capsys: Capture) -> None:
+    path = home / "yolov4-tiny-rk3588.rknn"
+    home.mkdir()
+    path.write_bytes(b"RKNN")
+    write_note(Got(path, "yolov4-tiny", "detect", "rk3588", "int8", "MIT", "c", "s"))
+    arguments = argparse.Namespace(model="yolov4-tiny", sources=["a.jpg"], family=None)
+    find_model(arguments, "detect")
+    assert (arguments.model, arguments.family) == (str(path), "yolov4-tiny")
+    path = home / "ppocrv4-rec-rk3588.rknn"
+    path.write_bytes(b"RKNN")
+    write_note(Got(path, "ppocrv4-rec", "ocr", "rk3588", "fp16", "Apache-2.0", "c", "s"))
+    arguments = argparse.Namespace(model="det.rknn", sources=["a.jpg"], reader="ppocrv4-rec", family=None)
+    find_named(arguments, "ocr")
+    assert (arguments.model, arguments.reader, arguments.family) == ("det.rknn", str(path), None)
+    missing = run(capsys, "segment", "u2netp", "a.jpg")
+    assert (missing.code, "`openrknn models get u2netp` gets one" in missing.err) == (2, True)
 
 
 def test_what_is_taken_suits_the_board(home: Path) -> None:

@@ -28,19 +28,17 @@ class PictureCommand:
     EXAMPLES: tuple[str, ...]
     add_own: Callable[[argparse.ArgumentParser], None] = add_score_arguments
     needs_model: bool = True
-    """Whether a model has to be named; for the others `openrknn vision get` gets one."""
+    """Whether a model has to be named; for the others `openrknn models get` gets one."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_picture_arguments(parser, needs_model=self.needs_model)
         self.add_own(parser)
 
     def run(self, arguments: argparse.Namespace, output: Output) -> int:
+        from openrknn.cli.pictures.ready import find_model, find_named
         from openrknn.cli.pictures.run import run_pictures
 
-        if not self.needs_model:
-            from openrknn.cli.pictures.ready import find_model
-
-            find_model(arguments, self.NAME)
+        (find_named if self.needs_model else find_model)(arguments, self.NAME)
         return run_pictures(arguments, output, task=self.NAME)
 
 
@@ -71,7 +69,7 @@ COMMANDS = (
         "find objects in pictures, and draw boxes around them",
         """Find objects in pictures with a detector: YOLOv5 to v11, YOLOX, PP-YOLOE, SSD, RetinaFace. The family is
 recognised by the model's outputs; where they are ambiguous, a note says what was assumed, and --family overrides
-it. Without MODEL it uses the detector that `openrknn vision get coco-ssd` downloaded.""",
+it. Without MODEL it uses the detector that `openrknn models get coco-ssd` downloaded.""",
         (
             "openrknn vision get coco-ssd                            once: a detector of 80 kinds of objects",
             "openrknn detect street.jpg --save out                   out/street.jpg has the boxes",

@@ -15,12 +15,13 @@ def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool 
     """The model, the pictures, and what to do with them. Where no model is needed, the first word may be a picture."""
     sources = "pictures, folders, patterns, videos, cameras (0), rtsp://..."
     if needs_model:
-        parser.add_argument("model", metavar="MODEL", help="a .rknn model")
+        parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a name of `openrknn models`")
         parser.add_argument("sources", metavar="SOURCE", nargs="+", help=sources)
     else:
         parser.add_argument(
-            "model", metavar="MODEL", nargs="?", help="a .rknn model (default: from `openrknn vision get`)"
-        )
+            "model", metavar="MODEL", nargs="?",
+            help="a .rknn model, or a name of `openrknn models` (default: one that is here)",
+        )  # fmt: skip
         parser.add_argument("sources", metavar="SOURCE", nargs="*", help=sources)
     parser.add_argument(
         "--save", metavar="DIR", action=OutputFolder, help="write the annotated pictures to this directory"

@@ -9,7 +9,7 @@ from openrknn.cli.common.output import CommandError
 from openrknn.quantities import size_text
 from openrknn.vision.sources import is_source
 
-__all__ = ["find_model"]
+__all__ = ["find_model", "find_named"]
 
 
 def find_model(arguments: argparse.Namespace, task: str) -> None:
@@ -22,6 +22,13 @@ def find_model(arguments: argparse.Namespace, task: str) -> None:
         return
     _take(arguments, task, None)
     arguments.sources = [*([first] if first is not None else []), *words]
+
+
+def find_named(arguments: argparse.Namespace, task: str) -> None:
+    """Replace the name of a model in the catalogue with its file; other words stay as they are."""
+    _take(arguments, task, arguments.model)
+    if getattr(arguments, "reader", None):
+        arguments.reader = _at_home(task, arguments.reader)[0]
 
 
 def _take(arguments: argparse.Namespace, task: str, name: str | None) -> None:
@@ -51,6 +58,6 @@ def _at_home(task: str, name: str | None) -> tuple[str, str]:
     known = KNOWN[which]
     chip = f" and {target}" if target else ""
     raise CommandError(
-        f"no model is here for `{task}`{chip} yet; `openrknn vision get {which}` gets one "
+        f"no model is here for `{task}`{chip} yet; `openrknn models get {which}` gets one "
         f"({size_text(known.size)} to fetch, {known.licence}), or give yours: `openrknn {task} MODEL SOURCE ...`"
     )
