@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/models.md"
 ESTIMATES = ROOT / "src/openrknn/models" / FILE
 BEGIN, END = "<!-- models: written by tools/make_model_docs.py -->\n", "<!-- models end -->\n"
-CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566", "rv1126b")
+CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566")
 _CONTEXT = 256
 
 
