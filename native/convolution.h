@@ -209,6 +209,7 @@ static inline int64_t depthwise_bytes(const openrknn_convolution *step, const ke
 typedef struct {
     int32_t taps;
     int32_t is_finite; /* fp16: no weight is infinite or no number */
+    int32_t lanes; /* of a tap: none of the others has a weight */
 } float_block;
 
 /* To the taps, and to the weights. */

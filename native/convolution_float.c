@@ -5,14 +5,20 @@
 #include "convolution.h"
 
 /* A part ends with a group of channels: at most 3 taps more. */
-enum { PANEL_TAPS = 40, MORE_TAPS = FLOAT_GROUP - 1 };
+enum { PANEL_TAPS = 40, MORE_TAPS = FLOAT_GROUP - 1, MOST_ATOMS = 2 };
 
 typedef struct {
     int32_t row, first, pixels;
     const uint8_t *input;
 } float_place;
 
-/* Taps without weights are left out, but 0 times what is infinite or no number counts. */
+static int32_t leaves_out_some(const convolution *c, const float_block *block)
+{
+    return block->taps < c->taps ||
+           (c->kernels->float_pair && block->lanes < at_most(c->step->channels, lanes_of(c->step)));
+}
+
+/* Taps and lanes without weights are left out, but 0 times what is infinite or no number counts. */
 void find_infinite(convolution *c, int64_t bytes)
 {
     enum { FEW = 64 };
@@ -22,7 +28,7 @@ void find_infinite(convolution *c, int64_t bytes)
     int32_t leaves_out = is_short;
 
     for (int32_t block = 0; !is_short && block < c->blocks; block++)
-        leaves_out |= ((const float_block *)(c->weights + block * c->block_bytes))->taps < c->taps;
+        leaves_out |= leaves_out_some(c, (const float_block *)(c->weights + block * c->block_bytes));
     for (int64_t i = 0; leaves_out && i < bytes / (int64_t)sizeof *bits; i++)
         any |= (bits[i] & 0x7f800000) == 0x7f800000;
     c->has_infinite = any != 0;
@@ -104,11 +110,29 @@ static void single_pixel(const convolution *c, const float_place *place, int32_t
     }
 }
 
+/* Whether a block and the next one have the same taps, so that they can go together. */
+static int32_t is_pair(const convolution *c, const uint8_t *at)
+{
+    const uint8_t *next = at + c->block_bytes;
+    const int32_t taps = ((const float_block *)at)->taps;
+    return c->step->format == OPENRKNN_FP16 && taps && taps == ((const float_block *)next)->taps &&
+           !memcmp(at + float_taps_offset(), next + float_taps_offset(), (size_t)taps * sizeof(int32_t));
+}
+
+/* Lanes whose products count, of a block and `atoms` - 1 after it. */
+static int32_t used_lanes(const convolution *c, const uint8_t *at, int32_t atoms)
+{
+    int32_t used = c->has_infinite ? lanes_of(c->step) : 1;
+    for (int32_t atom = 0; atom < atoms; atom++, at += c->block_bytes)
+        used = at_least(used, ((const float_block *)at)->lanes);
+    return at_most(used, at_most(c->step->channels, lanes_of(c->step)));
+}
+
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const int32_t lanes = lanes_of(c->step), count = to - from;
-    float32 panel[(PANEL_TAPS + MORE_TAPS) * FLOAT_CHANNELS * ATOM] __attribute__((aligned(64)));
-    float32 sums[GROUP][SEGMENT * ATOM] __attribute__((aligned(64)));
+    float32 panel[(PANEL_TAPS + 2 * MORE_TAPS) * FLOAT_CHANNELS * ATOM] __attribute__((aligned(64)));
+    float32 sums[GROUP][MOST_ATOMS * FLOAT_ATOM_STEP] __attribute__((aligned(64)));
     float_place places[GROUP];
 
     for (int32_t s = 0; s < count; s++) {
@@ -121,16 +145,20 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
         single_pixel(c, &places[0], first_block, last_block);
         return;
     }
-    for (int32_t number = first_block; number < last_block; number++) {
+    for (int32_t number = first_block, atoms; number < last_block; number += atoms) {
         const uint8_t *at = c->weights + number * c->block_bytes;
         const float_block *block = (const float_block *)at;
         const int32_t *list = (const int32_t *)(at + float_taps_offset());
-        const uint16_t *weights = (const uint16_t *)(at + float_weights_offset(c->step));
+        const uint8_t *weights = at + float_weights_offset(c->step);
+        atoms = c->kernels->float_pair && number + 1 < last_block && is_pair(c, at) ? 2 : 1;
+        const int32_t used = used_lanes(c, at, atoms);
         for (int32_t first = 0, taps; first == 0 || first < block->taps; first += taps) {
-            taps = at_most(PANEL_TAPS, block->taps - first);
+            taps = at_most(PANEL_TAPS / atoms, block->taps - first);
             while (taps && !ends_group(list[first + taps - 1]))
                 taps++;
-            c->kernels->float_panel(weights + (int64_t)first * lanes * ATOM, c->step->format, panel, (int64_t)taps * lanes);
+            for (int32_t atom = 0; atom < atoms; atom++)
+                c->kernels->float_panel((const uint16_t *)(weights + atom * c->block_bytes) + (int64_t)first * lanes * ATOM,
+                                        c->step->format, panel + atom * ATOM, (int64_t)taps * lanes, atoms * ATOM);
             for (int32_t s = 0; s < count; s++) {
                 float_task task = {
                     .input = places[s].input,
@@ -138,19 +166,21 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
                     .list = list + first,
                     .taps = taps,
                     .lanes = lanes,
-                    .used_lanes = at_most(c->step->channels, lanes),
+                    .used_lanes = used,
                     .pixels = places[s].pixels,
                     .format = c->step->format,
                     .goes_on = first > 0,
                     .panel = panel,
                     .sums = sums[s],
                 };
-                c->kernels->float_segment(&task);
+                (atoms == 2 ? c->kernels->float_pair : c->kernels->float_segment)(&task);
                 if (first + taps < block->taps)
                     continue;
-                if (c->has_infinite)
-                    add_skipped(&task, list + block->taps, c->taps - block->taps);
-                finish(c, number, &places[s], sums[s]);
+                for (int32_t atom = 0; atom < atoms; atom++, task.sums += FLOAT_ATOM_STEP) {
+                    if (c->has_infinite)
+                        add_skipped(&task, list + block->taps, c->taps - block->taps);
+                    finish(c, number + atom, &places[s], task.sums);
+                }
             }
             if (!taps)
                 break;

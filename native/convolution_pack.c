@@ -168,17 +168,23 @@ static void pack_depthwise_floats(const openrknn_convolution *step)
 typedef struct {
     int32_t has_any; /* one of them is not 0 */
     int32_t is_finite; /* of fp16: none is infinite or no number */
+    int32_t lanes; /* after these all are 0 */
 } seen_bits;
 
-static seen_bits look_at(const uint16_t *halves, int32_t count)
+static seen_bits look_at(const uint16_t *halves, int32_t lanes)
 {
-    uint16_t any = 0, largest = 0;
-    for (int32_t i = 0; i < count; i++) {
-        const uint16_t magnitude = halves[i] & 0x7fff;
-        any |= magnitude;
-        largest = magnitude > largest ? magnitude : largest;
+    seen_bits seen = {0, 1, 0};
+    for (int32_t lane = 0; lane < lanes; lane++) {
+        uint16_t largest = 0;
+        for (int32_t i = 0; i < ATOM; i++) {
+            const uint16_t magnitude = halves[lane * ATOM + i] & 0x7fff;
+            largest = magnitude > largest ? magnitude : largest;
+        }
+        seen.has_any |= largest != 0;
+        seen.is_finite &= largest < 0x7c00;
+        seen.lanes = largest ? lane + 1 : seen.lanes;
     }
-    return (seen_bits){any != 0, largest < 0x7c00};
+    return seen;
 }
 
 /* The weights of a tap, [channel in][16 channels out]. */
@@ -212,7 +218,7 @@ static seen_bits store_halves(const openrknn_convolution *step, int32_t block, i
             }
         }
     }
-    return look_at(out, lanes * ATOM);
+    return look_at(out, lanes);
 }
 
 /*
@@ -241,6 +247,7 @@ static void pack_matrix(const openrknn_convolution *step)
 
         block->taps = 0;
         block->is_finite = 1;
+        block->lanes = FLOAT_CHANNELS;
         for (int32_t group = 0; group < groups; group++, from += GROUP_HALVES * ATOM * 2) {
             const int32_t before = block->taps;
             for (int32_t atom = 0; atom < FLOAT_GROUP; atom++) {
@@ -272,6 +279,7 @@ static void pack_floats(const openrknn_convolution *step)
 
         block->taps = 0;
         block->is_finite = 1;
+        block->lanes = 0;
         for (int32_t first = 0; first < atoms; first += FLOAT_GROUP)
             for (int32_t place = 0; place < window; place++) {
                 const int32_t before = block->taps;
@@ -279,6 +287,7 @@ static void pack_floats(const openrknn_convolution *step)
                     const int32_t tap = atom * window + place;
                     const seen_bits seen = store_halves(step, number, tap, weights + (int64_t)block->taps * lanes * ATOM);
                     block->is_finite &= seen.is_finite;
+                    block->lanes = seen.lanes > block->lanes ? seen.lanes : block->lanes;
                     if (seen.has_any)
                         list[block->taps++] = tap << 1;
                     else

@@ -8,7 +8,8 @@
  *     floats, NF              NF vectors of floats are 16 channels
  *     floats_set, floats_load, floats_store, floats_add, floats_multiply, floats_multiply_add
  *
- * It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
+ * It may define FLOAT_PAIR_PIXELS, if there are registers for so many pixels by 32 channels: half as many inputs are
+ * read for each product. It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
  * the functions float_tile_1 and so on, which find totals in memory in any case, and picture_segment for 3 lanes.
  *
  * A product of two fp16 numbers has 22 bits, and is exact in single precision: an instruction that multiplies and adds
@@ -22,35 +23,42 @@ typedef const float32 *float_four;
 
 /* ---------------------------------------------------------------------------------------------- weights */
 
+#ifndef sixteen_to_floats
+#define sixteen_to_floats(at, out) (halves_to_floats(at, out), halves_to_floats((at) + 16, (out) + 8))
+#endif
+
 /* 16 weights as floats. */
 ALWAYS_INLINE void load_weights(const uint16_t *at, const int32_t format, float32 *out)
 {
-    if (format == OPENRKNN_FP16) {
-        halves_to_floats((const uint8_t *)at, out);
-        halves_to_floats((const uint8_t *)(at + 8), out + 8);
-    } else
+    if (format == OPENRKNN_FP16)
+        sixteen_to_floats((const uint8_t *)at, out);
+    else
         for (int32_t i = 0; i < ATOM; i++)
             out[i] = bits_to_float((uint32_t)at[i] << 16);
 }
 
-static void float_panel(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows)
+/* Rows of the panel are `step` apart. */
+static void float_panel(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows, int64_t step)
 {
     if (format == OPENRKNN_FP16)
         for (int64_t row = 0; row < rows; row++)
-            load_weights(weights + row * ATOM, OPENRKNN_FP16, panel + row * ATOM);
+            load_weights(weights + row * ATOM, OPENRKNN_FP16, panel + row * step);
     else
         for (int64_t row = 0; row < rows; row++)
-            load_weights(weights + row * ATOM, OPENRKNN_BF16, panel + row * ATOM);
+            load_weights(weights + row * ATOM, OPENRKNN_BF16, panel + row * step);
 }
 
 /* ---------------------------------------------------------------------------------------------- sums */
 
+/* One register for all pixels, which are at constant distances: compilers keep an address of each, in memory. */
+#define HIDE(pointer) __asm__("" : "+r"(pointer))
+
 /*
- * Some pixels by 16 channels in registers: the sum of a group of channels at one position. The totals are in memory,
- * where one addition of 32 goes.
+ * Some pixels by 16 channels in registers, or by twice as many: the sum of a group of channels at one position. The
+ * totals are in memory, where one addition of 32 goes. `used` lanes of four have weights, or all.
  */
-ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32_t pixels, const int32_t lanes,
-                              const int32_t is_fused)
+ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32_t pixels, const int32_t atoms,
+                              const int32_t lanes, const int32_t used, const int32_t is_fused)
 {
     const uint8_t *input = task->input + first * lanes * (int32_t)sizeof(float32);
     const float32 *panel = task->panel;
@@ -58,16 +66,18 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
     int32_t goes_on = task->goes_on;
 
     for (int32_t tap = 0; tap < task->taps;) {
-        floats sums[FLOAT_PIXELS][NF];
+        floats sums[FLOAT_PIXELS][2 * NF];
+        HIDE(totals);
         int32_t entry;
 #pragma GCC unroll 16
         for (int32_t p = 0; p < pixels; p++)
 #pragma GCC unroll 16
-            for (int32_t v = 0; v < NF; v++)
+            for (int32_t v = 0; v < atoms * NF; v++)
                 sums[p][v] = floats_set(0.0f);
         do {
             entry = task->list[tap++];
             const float32 *seen = (const float32 *)(input + task->offsets[tap_of(entry)]);
+            HIDE(seen);
             if (pixels > 1) {
                 /* Taps are far from each other: no processor guesses where the next ones are. */
                 const uint8_t *later = input + task->offsets[tap_of(task->list[at_most(tap + 1, task->taps - 1)])];
@@ -76,33 +86,35 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
                     __builtin_prefetch(later + p * lanes * (int32_t)sizeof(float32));
             }
 #pragma GCC unroll 2
-            for (int32_t i = 0; i < lanes; i += 4, panel += 4 * ATOM) {
+            for (int32_t i = 0; i < lanes && i < used; i += 4) {
                 float_four x[FLOAT_PIXELS];
 #pragma GCC unroll 16
                 for (int32_t p = 0; p < pixels; p++)
                     x[p] = four_load(seen + p * lanes + i);
 #pragma GCC unroll 4
-                for (int32_t k = 0; k < 4; k++) {
-                    floats w[NF];
+                for (int32_t k = 0; k < (used - i < 4 ? used - i : 4); k++) {
+                    const float32 *row = panel + (i + k) * atoms * ATOM;
+                    floats w[2 * NF];
 #pragma GCC unroll 16
-                    for (int32_t v = 0; v < NF; v++)
-                        w[v] = floats_load(panel + k * ATOM + v * (16 / NF));
+                    for (int32_t v = 0; v < atoms * NF; v++)
+                        w[v] = floats_load(row + v * (16 / NF));
 #pragma GCC unroll 16
                     for (int32_t p = 0; p < pixels; p++)
 #pragma GCC unroll 16
-                        for (int32_t v = 0; v < NF; v++)
+                        for (int32_t v = 0; v < atoms * NF; v++)
                             sums[p][v] = is_fused
                                              ? four_multiply_add(w[v], x[p], k, sums[p][v])
                                              : floats_add(floats_multiply(w[v], floats_set(seen[p * lanes + i + k])),
                                                           sums[p][v]);
                 }
             }
+            panel += lanes * atoms * ATOM;
         } while (!ends_group(entry));
 #pragma GCC unroll 16
         for (int32_t p = 0; p < pixels; p++)
 #pragma GCC unroll 16
-            for (int32_t v = 0; v < NF; v++) {
-                float32 *total = totals + p * ATOM + v * (16 / NF);
+            for (int32_t v = 0; v < atoms * NF; v++) {
+                float32 *total = totals + v / NF * FLOAT_ATOM_STEP + p * ATOM + v % NF * (16 / NF);
                 floats_store(total, goes_on ? floats_add(floats_load(total), sums[p][v]) : sums[p][v]);
             }
         goes_on = 1;
@@ -119,9 +131,9 @@ typedef void (*float_function)(const float_task *task, int32_t first);
     static void float_tile_##pixels(const float_task *task, int32_t first)                                             \
     {                                                                                                                  \
         if (task->lanes == 8)                                                                                          \
-            float_tile(task, first, pixels, 8, 1);                                                                     \
+            float_tile(task, first, pixels, 1, 8, 8, 1);                                                               \
         else                                                                                                           \
-            float_tile(task, first, pixels, 4, 1);                                                                     \
+            float_tile(task, first, pixels, 1, 4, 4, 1);                                                               \
     }
 FLOAT_TILE(1)
 FLOAT_TILE(2)
@@ -167,7 +179,7 @@ static void float_segment(const float_task *task)
     }
     if (task->format == OPENRKNN_BF16) {
         for (int32_t pixel = 0; pixel < task->pixels; pixel++)
-            float_tile(task, pixel, 1, task->lanes, 0);
+            float_tile(task, pixel, 1, 1, task->lanes, task->lanes, 0);
         return;
     }
 #ifdef OWN_FLOAT_TILES
@@ -184,6 +196,53 @@ static void float_segment(const float_task *task)
         float_functions[end - first](task, first);
     }
 }
+
+#ifdef FLOAT_PAIR_PIXELS
+#define FLOAT_PAIR float_pair
+
+#define PAIR_TILE(pixels)                                                                                              \
+    static void pair_tile_##pixels(const float_task *task, int32_t first)                                              \
+    {                                                                                                                  \
+        if (task->lanes == 8)                                                                                          \
+            if (task->used_lanes > 4)                                                                                  \
+                float_tile(task, first, pixels, 2, 8, 8, 1);                                                           \
+            else if (task->used_lanes == 4)                                                                            \
+                float_tile(task, first, pixels, 2, 8, 4, 1);                                                           \
+            else                                                                                                       \
+                float_tile(task, first, pixels, 2, 8, 3, 1);                                                           \
+        else if (task->used_lanes == 4)                                                                                \
+            float_tile(task, first, pixels, 2, 4, 4, 1);                                                               \
+        else                                                                                                           \
+            float_tile(task, first, pixels, 2, 4, 3, 1);                                                               \
+    }
+PAIR_TILE(1)
+PAIR_TILE(2)
+PAIR_TILE(3)
+PAIR_TILE(4)
+PAIR_TILE(5)
+PAIR_TILE(6)
+PAIR_TILE(7)
+PAIR_TILE(8)
+PAIR_TILE(9)
+PAIR_TILE(10)
+PAIR_TILE(11)
+PAIR_TILE(12)
+
+static void float_pair(const float_task *task)
+{
+    static const float_function functions[FLOAT_PAIR_PIXELS + 1] = {
+        NULL, pair_tile_1, pair_tile_2, pair_tile_3, pair_tile_4, pair_tile_5, pair_tile_6, pair_tile_7, pair_tile_8,
+        pair_tile_9, pair_tile_10, pair_tile_11, pair_tile_12,
+    };
+    const int32_t count = divide_up(task->pixels, FLOAT_PAIR_PIXELS);
+    for (int32_t part = 0; part < count; part++) {
+        const int32_t first = part * task->pixels / count, end = (part + 1) * task->pixels / count;
+        functions[end - first](task, first);
+    }
+}
+#else
+#define FLOAT_PAIR NULL
+#endif
 
 /* ---------------------------------------------------------------------------------------------- depthwise */
 

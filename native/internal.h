@@ -64,21 +64,24 @@ typedef struct {
     int32_t *sums; /* [atom][SEGMENT][16] */
 } segment_task;
 
-/* The same in floating point, for 16 output channels and some of the taps. */
+/* The same in floating point, for 16 output channels, or twice as many, and some of the taps. */
 typedef struct {
     const uint8_t *input;   /* floats, of the first pixel at offset 0 */
     const int32_t *offsets; /* from there to what each tap sees */
     const int32_t *list; /* of the taps that count, and which of them are the last of a group of channels */
     int32_t taps; /* in the list: whole groups */
     int32_t lanes; /* inputs of a tap: 8, or 4 of a picture */
-    int32_t used_lanes; /* of a picture: inputs and weights of the others are 0, and each tap is a group */
+    int32_t used_lanes; /* the others have no weights; of a picture, each tap is a group */
     int32_t pixels; /* at most SEGMENT */
     int32_t format;
     int32_t goes_on; /* there are sums of other taps */
     int32_t is_finite; /* the weights are: float_single */
-    const float32 *panel; /* [tap][lane][16] */
-    float32 *sums; /* [SEGMENT][16] */
+    const float32 *panel; /* [tap][lane][atom][16] */
+    float32 *sums; /* [atom][SEGMENT + 1][16] */
 } float_task;
+
+/* From the sums of an atom to those of the next one: a distance of a page would make loads wait for stores. */
+enum { FLOAT_ATOM_STEP = (SEGMENT + 1) * ATOM };
 
 /* Taps of 8 channels whose products are added up before they are added to the total; npu/blocks/core.py has the rule. */
 enum { FLOAT_GROUP = 4 };
@@ -261,8 +264,9 @@ typedef struct kernel_set {
     void (*depthwise_groups)(const groups_task *task);
 
     /* floating point: inputs are floats, weights 16 bits */
-    void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows); /* of 16 */
+    void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows, int64_t step); /* of 16 */
     void (*float_segment)(const float_task *task);
+    void (*float_pair)(const float_task *task); /* fp16, two atoms at a time; or NULL */
     void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
 
@@ -288,7 +292,7 @@ typedef struct kernel_set {
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
-    .float_segment = float_segment, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
+    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
     .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1

@@ -231,6 +231,8 @@ static void depthwise(const depthwise_task *task)
 
 enum { NV = 2, PX = 4, FUSED = 1, NF = 1 };
 #define FLOAT_PIXELS 14
+#define FLOAT_PAIR_PIXELS 12
+#define sixteen_to_floats(at, out) _mm512_storeu_ps(out, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
 typedef __m512i ints;
 typedef __m512d doubles;
 typedef __m512 floats;
