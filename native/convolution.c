@@ -97,9 +97,10 @@ static void direct_unit(void *job, int32_t unit)
 
     if (c->by_pixel && c->kernels->begin)
         c->kernels->begin();
-    for (; from < to; from += GROUP)
+    const int32_t group = is_float(c->step) ? FLOAT_SEGMENTS : GROUP;
+    for (; from < to; from += group)
         (is_float(c->step) ? float_segments : direct_segments)(
-            c, from, at_most(from + GROUP, to), block, at_most(block + c->blocks_per_unit, c->blocks));
+            c, from, at_most(from + group, to), block, at_most(block + c->blocks_per_unit, c->blocks));
     if (c->by_pixel && c->kernels->end)
         c->kernels->end();
 }

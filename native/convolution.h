@@ -296,8 +296,11 @@ static inline void segment_place(const convolution *c, int32_t segment, int32_t 
     *pixels = (int32_t)((int64_t)(part + 1) * c->out_columns / c->segments_per_row) - *first;
 }
 
-/* Floating point: segments from ... to - 1, GROUP of them at most. */
-enum { GROUP = 8 };
+/*
+ * Floating point: segments from ... to - 1, FLOAT_SEGMENTS of them at most. Each group of them makes floats of all weights
+ * again.
+ */
+enum { GROUP = 8, FLOAT_SEGMENTS = 16 };
 void find_infinite(convolution *c, int64_t bytes);
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block);
 

@@ -132,8 +132,8 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
 {
     const int32_t lanes = lanes_of(c->step), count = to - from;
     float32 panel[(PANEL_TAPS + 2 * MORE_TAPS) * FLOAT_CHANNELS * ATOM] __attribute__((aligned(64)));
-    float32 sums[GROUP][MOST_ATOMS * FLOAT_ATOM_STEP] __attribute__((aligned(64)));
-    float_place places[GROUP];
+    float32 sums[FLOAT_SEGMENTS][MOST_ATOMS * FLOAT_ATOM_STEP] __attribute__((aligned(64)));
+    float_place places[FLOAT_SEGMENTS];
 
     for (int32_t s = 0; s < count; s++) {
         float_place *place = &places[s];
