@@ -66,6 +66,8 @@ def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOpt
     if options.mean is None and options.std is None and _takes_unit_pixels(onnx):
         options = replace(options, std=_LARGEST_PIXEL)
     made = _compile(onnx, options)
+    if made.accuracy is not None and made.accuracy.warning:
+        _LOG.warning("openrknn: warning: %s", made.accuracy.warning)
     if not options.check:
         made.check = skipped()
         return made
@@ -90,6 +92,11 @@ def _takes_unit_pixels(source: Any) -> bool:
 
 
 def _compile(onnx: Any, options: CompileOptions) -> Compiled:
+    if options.accuracy_drop is not None:
+        from openrknn.compiler.search import search
+
+        options.is_fp16(is_quantised=False)  # says what is missing
+        return search(onnx, options)
     if options.method == "auto":
         return _best(onnx, options)
     made = compile_stages(onnx, options, {})

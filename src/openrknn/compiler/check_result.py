@@ -38,6 +38,10 @@ class CheckResult:
     notes: list[str] = field(default_factory=list)
     """Loss that the number format explains."""
     warnings: list[str] = field(default_factory=list)
+    loss: float = 0.0
+    """int8: the largest loss of an output on calibration data, as a share (docs/accuracy.md)."""
+    losses: list[dict[str, Any]] = field(default_factory=list)
+    """int8: what each output loses, by what it means."""
     seconds: float = 0.0
 
     @property
@@ -78,7 +82,7 @@ class CheckResult:
             "of_operators": self.of_operators, "tasks": self.tasks, "of_tasks": self.of_tasks,
             "worst_operator": self.operator, "worst_operator_db": self.operator_db,
             "import_db": self.import_db, "import_reason": self.import_reason, "notes": self.notes,
-            "warnings": self.warnings, "seconds": round(self.seconds, 2), "text": self.text,
+            "warnings": self.warnings, "loss": self.loss, "losses": self.losses, "seconds": round(self.seconds, 2), "text": self.text,
             "verdict": self.brief, "extent": self.extent,
         }  # fmt: skip
 

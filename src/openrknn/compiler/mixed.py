@@ -143,9 +143,13 @@ def choose_precision(
     return frozenset({*chosen, *always}), search(chosen), choices
 
 
+Choose = Callable[..., tuple[frozenset[str], float, dict[str, Choice]]]
+"""`choose_precision`, or what is called as it is."""
+
+
 def mix(
     graph: Graph, build: Callable[[Graph], Model], judge: Judge | None, wanted: float,
-    by_hand: Sequence[str], *, tell: Callable[[int, int], None],
+    by_hand: Sequence[str], *, tell: Callable[[int, int], None], choose: Choose = choose_precision,
 ) -> tuple[Graph, tuple[Choice, ...], float | None]:  # fmt: skip
     """(the graph with its borders, the precision of each operator, decibels if they were measured).
 
@@ -163,7 +167,7 @@ def mix(
     decibels: float | None = None
     measured: dict[str, Choice] = {}
     if judge is not None:
-        chosen, decibels, measured = choose_precision(
+        chosen, decibels, measured = choose(
             graph, lambda names: build(with_floats(names)), judge, wanted, always=always, tell=tell
         )
     mixed = copy_graph(graph)
@@ -176,7 +180,8 @@ def mix(
         elif op.output not in chosen and op.output in reasons:
             entry = replace(entry, reason=reasons[op.output])
         elif judge is not None and not measured:
-            entry = replace(entry, reason=f"all int8 reaches {decibels:.1f} dB")
+            reached = f"{decibels:.1f} dB" if choose is choose_precision else "the bound"
+            entry = replace(entry, reason=f"all int8 reaches {reached}")
         elif op.output in graph.floats:
             entry = replace(entry, reason="int8 is not enough for this kind of operator")
         is_float = op.output in reasons or op.output in chosen  # a border that is gone has no operator any more

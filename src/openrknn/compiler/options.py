@@ -10,7 +10,7 @@ import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from openrknn.chips import CHIPS, Chip, find_chip, known_chips
 from openrknn.compiler.calibration import FITS, Calibration
@@ -19,12 +19,17 @@ from openrknn.compiler.importer.batch import MOST_ITEMS
 from openrknn.compiler.quantise.ranges import METHODS
 from openrknn.compiler.targets import TARGETS, target_of
 
+if TYPE_CHECKING:
+    from openrknn.container.model import Model
+
 Numbers: TypeAlias = "Mapping[str, Sequence[float]] | Sequence[float] | float | None"
 """One number, one per channel, or these by input name."""
 Shapes: TypeAlias = "Mapping[str, Sequence[int] | Sequence[Sequence[int]]]"
 """By input name: one shape, or several; the n-th shapes of all inputs belong together."""
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (stage, done, of)."""
+
+Metric: TypeAlias = "Callable[[Model | None], float]"
 
 _ORDERS = ("rgb", "bgr")
 
@@ -50,6 +55,8 @@ class CompileKeywords(TypedDict, total=False):
     split_outputs: bool
     auto_mixed: bool
     min_snr: float
+    accuracy_drop: float | str | None
+    metric: Metric | None
     fp16_layers: Sequence[str]
     custom_string: str
     cores: int | None
@@ -102,6 +109,12 @@ class CompileOptions:
     """Operators whose quantisation costs most become fp16, as many as needed for the worst output to reach `min_snr`
     decibels on the calibration data."""
     min_snr: float = 30.0
+    accuracy_drop: float | str | None = None
+    """What the model may lose, as a share or as a text like "1%": recipes are tried and measured on the calibration
+    data, the cheapest on the board first, until one holds it (docs/accuracy.md). None: int8 as it is."""
+    metric: Metric | None = None
+    """For `accuracy_drop`: your own measure, larger is better. It is called with a compiled model, and with None for
+    the float model. Without one the float model's answers are right."""
     fp16_layers: Sequence[str] = ()
     """Operators (names) that are fp16 anyway."""
     custom_string: str = ""
@@ -139,6 +152,12 @@ class CompileOptions:
             )
         if self.constants is not None and not isinstance(self.constants, Mapping):
             raise OptionError(f"constants is a dict of values by input name, not {self.constants!r}")
+        if self.accuracy_drop is not None:
+            share_of(self.accuracy_drop)
+            if self.auto_mixed or self.fp16:
+                raise OptionError("accuracy_drop chooses the precision itself: leave out fp16 and auto_mixed")
+        elif self.metric is not None:
+            raise OptionError("metric is what accuracy_drop is measured by: say how much may be lost")
         for name in ("outputs", "fp16_layers"):
             if isinstance(getattr(self, name), str):
                 raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
@@ -184,6 +203,8 @@ class CompileOptions:
             raise CalibrationError(
                 "int8 and fp16 are mixed in a model that is quantised: give calibration data, and do not ask for fp16"
             )
+        if self.accuracy_drop is not None and not has_data:
+            raise CalibrationError("accuracy_drop measures on calibration data: give pictures or arrays as in real use")
         if self.auto_mixed and not has_data:
             raise CalibrationError("auto_mixed measures on calibration data: give pictures or arrays as in real use")
         if not chosen and not has_data and not is_quantised:
@@ -203,6 +224,18 @@ class CompileOptions:
                 "arrays like those of real use"
             )
         return False
+
+
+def share_of(given: float | str) -> float:
+    """0.01 of 0.01, "0.01" or "1%"."""
+    text = str(given).strip()
+    try:
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise OptionError(f"accuracy_drop is what may be lost, as 1% or 0.01 (above 0, below 100%), not {given!r}")
+    return share
 
 
 def _several(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

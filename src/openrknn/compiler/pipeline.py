@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openrknn.compiler.calibration import Feeds, Preprocess, feeds_for
 from openrknn.compiler.cores import CORE_COUNTS, choose_shares, join_shares
@@ -43,6 +43,9 @@ from openrknn.container.load import load
 from openrknn.container.model import Model
 from openrknn.container.writer import encode
 
+if TYPE_CHECKING:
+    from openrknn.compiler.mixed import Choose, Judge
+
 _MOST_CORES = 3
 _SAMPLES = 4
 """Calibration inputs that are kept to compare with."""
@@ -64,7 +67,17 @@ class _Front:
     """Samples and some more, for what is learnt from them."""
 
 
-def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistics]) -> Compiled:
+class Mixing(NamedTuple):
+    """Another search for the precision of operators than that of `auto_mixed`: its judge, how it chooses, its limit."""
+
+    judge: Callable[[], Judge]
+    choose: Choose
+    wanted: float
+
+
+def compile_stages(
+    onnx: Any, options: CompileOptions, seen: dict[str, Statistics], mixing: Mixing | None = None
+) -> Compiled:
     """All stages. `seen` is what calibration saw: filled, or used if it is filled already."""
     tell = options.progress or (lambda stage, done, of: None)
     tell("import", 0, 1)
@@ -73,15 +86,16 @@ def compile_stages(onnx: Any, options: CompileOptions, seen: dict[str, Statistic
         for shapes in options.shape_sets
     ]
     try:
-        return _compiled(imports, options, seen, tell)
+        return _compiled(imports, options, seen, tell, mixing)
     except CompileError as error:
         in_terms_of(error, imports[0].known)
         raise
 
 
 def _compiled(
-    imports: list[Imported], options: CompileOptions, seen: dict[str, Statistics], tell: Progress
-) -> Compiled:
+    imports: list[Imported], options: CompileOptions, seen: dict[str, Statistics], tell: Progress,
+    mixing: Mixing | None,
+) -> Compiled:  # fmt: skip
     is_fp16 = options.is_fp16(is_quantised=any(op.type == "QuantizeLinear" for op in imports[0].graph.ops))
     target = target_of(options.chip)
     form = target.fp16 if is_fp16 else target.int8
@@ -99,8 +113,8 @@ def _compiled(
     way = {"method": options.method, "adaptive_rounding": _settle(fronts, back)}
     choices: tuple[Choice, ...] = ()
     decibels = None
-    if options.auto_mixed or options.fp16_layers:
-        choices, decibels = _mix(fronts, back)
+    if options.auto_mixed or options.fp16_layers or mixing:
+        choices, decibels = _mix(fronts, back, mixing)
     else:
         for front in fronts:
             if front.graph.floats:
@@ -175,7 +189,7 @@ def _quantise(
             front.samples = front.more[:_SAMPLES]
             parts.append(Shaped(front.graph, front.imported.model, feeds, front.samples))
         if options.equalize:
-            equalise_together(parts)
+            equalise_together([part._replace(samples=front.more) for part, front in zip(parts, fronts, strict=True)])
         if not seen:
             total = sum(len(part.feeds) for part in parts)
             tell = options.progress or (lambda stage, done, of: None)
@@ -225,9 +239,9 @@ def _costs(fronts: list[_Front]) -> dict[str, Array]:
     return channel_costs(front.imported.model, outputs, front.samples[:_PROBED])
 
 
-def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float | None]:
+def _mix(fronts: list[_Front], back: _Back, mixing: Mixing | None) -> tuple[tuple[Choice, ...], float | None]:
     """The precision is searched for on the first shapes that have data, and the same for the others."""
-    from openrknn.compiler.mixed import Judge, mix
+    from openrknn.compiler.mixed import Judge, choose_precision, mix
 
     options = back.options
     tell = options.progress or (lambda stage, done, of: None)
@@ -235,16 +249,19 @@ def _mix(fronts: list[_Front], back: _Back) -> tuple[tuple[Choice, ...], float |
     choices: tuple[Choice, ...] = ()
     decibels: float | None = None
     for number, front in enumerate(sorted(fronts, key=lambda front: not front.samples)):
-        judge = None
-        if options.auto_mixed and not number:
+        judge: Judge | None = None
+        if mixing and not number:
+            judge = mixing.judge()
+        elif options.auto_mixed and not number:
             raw = [{name: back.preprocess.undo(name, array) for name, array in feed.items()} for feed in front.samples]
             judge = Judge(front.imported.model, front.graph.outputs, front.samples, raw)
         if number:
             made_here = {name for op in front.graph.ops for name in op.outputs}
             chosen = [choice.output for choice in choices if choice.precision == "fp16" and choice.output in made_here]
         front.graph, made, measured = mix(
-            front.graph, partial(back.single, front.statistics), judge, options.min_snr, chosen,
-            tell=lambda done, of: tell("precision", done, of),
+            front.graph, partial(back.single, front.statistics), judge,
+            mixing.wanted if mixing else options.min_snr, chosen, tell=lambda done, of: tell("precision", done, of),
+            choose=mixing.choose if mixing else choose_precision,
         )  # fmt: skip
         if not number:
             choices, decibels = made, measured

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from openrknn.compiler.accuracy_result import AccuracyResult
 from openrknn.compiler.calibration import Preprocess
 from openrknn.compiler.check_result import CheckResult
 from openrknn.compiler.cost import Cost
@@ -67,6 +68,8 @@ class Compiled:
     """Mixed models that were searched for: what the model costs with everything in fp16."""
     way: dict[str, Any] = field(default_factory=dict)
     """Options that `method="auto"` chose between."""
+    accuracy: AccuracyResult | None = None
+    """What `accuracy_drop` tried and chose."""
     check: CheckResult = field(default_factory=CheckResult)
     """What running the file has shown, or why it was not run."""
     ranges: tuple[RangeChoice, ...] = ()

@@ -32,6 +32,7 @@ EXAMPLES = (
     "openrknn compile yolo.onnx -o yolo.rknn --outputs heads --calibrate pictures/ --std 255",
     "openrknn compile net.onnx -o net.rknn --shapes x=1,3,224,224 --shapes x=1,3,192,192",
     "openrknn compile net.onnx -o net.rknn --calibrate a.npy b.npy --verify --report net.html",
+    "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --accuracy-drop 1%",
     "openrknn compile net.onnx -o net.rknn --calibrate pictures/ --auto-mixed --min-snr 30",
     "openrknn compile yolov4-tiny.cfg --std 255 --calibrate pictures/    Darknet, with yolov4-tiny.weights beside it",
     "openrknn compile deploy.prototxt --weights resnet.caffemodel -o resnet.rknn",
@@ -48,7 +49,8 @@ def _calm(arguments: argparse.Namespace) -> None:
 
     Whoever runs the result too may need them; NumPy reads the setting when it is loaded.
     """
-    if not (arguments.verify or arguments.verify_with or arguments.auto_mixed or arguments.method == "auto"):
+    runs_it = arguments.verify or arguments.verify_with or arguments.auto_mixed or arguments.accuracy_drop
+    if not (runs_it or arguments.method == "auto"):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -169,6 +171,7 @@ def _facts(compiled: Compiled, arguments: argparse.Namespace, seconds: float) ->
         "weight_bytes": model.memory.weight_bytes,
         "cpu_operators": [f"{step.type} {step.name}" for step in on_cpu],
         **_precision(compiled, arguments),
+        **({} if compiled.accuracy is None else {"accuracy": compiled.accuracy.as_json()}),
         "advice": advice(compiled),
         "check": compiled.checked,
         "check_result": compiled.check.as_json(),
@@ -244,7 +247,7 @@ def _tell(
         )
         output.line(f"time     {facts['estimate_text']}")
         output.line(f"         spent on {facts['bound_text']}")
-        for line in _precision_lines(facts):
+        for line in (*_precision_lines(facts), *_accuracy_lines(facts)):
             output.line(line)
         if len(facts["task_lists"]) > 1:
             output.line(f"cores    {cores_text(facts)}")
@@ -278,6 +281,15 @@ def _variant_lines(facts: dict[str, Any]) -> Iterator[str]:
         yield f"shapes   {number}: {inputs}; {count_of(entry['tasks'], 'task')}, about {told} a run"
     if "shapes" in facts:
         yield "         numbers below are for the first"
+
+
+def _accuracy_lines(facts: dict[str, Any]) -> Iterator[str]:
+    accuracy = facts.get("accuracy")
+    if accuracy is None:
+        return
+    for entry in accuracy["attempts"]:
+        yield f"tried    {entry['text']}"
+    yield f"chosen   {accuracy['text']}"
 
 
 def _precision_lines(facts: dict[str, Any]) -> Iterator[str]:

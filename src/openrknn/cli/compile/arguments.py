@@ -41,6 +41,7 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
         adaptive_rounding=not arguments.no_adaptive_rounding, equalize=arguments.equalize, bold=arguments.bold,
         split_outputs=arguments.split_outputs,
         auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
+        accuracy_drop=arguments.accuracy_drop,
         cores=arguments.cores, check=not arguments.no_check, progress=tell,
     )  # fmt: skip
 

@@ -96,6 +96,11 @@ def _int8(group: argparse._ArgumentGroup) -> None:
 
 
 def _precision(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--accuracy-drop", metavar="SHARE",
+        help="what the model may lose against float on the calibration data, as 1%%: recipes are tried and measured, the "
+        "fastest one that holds it is written, and a warning says if none does",
+    )  # fmt: skip
     group.add_argument("--fp16", action="store_true", help="use fp16 even with calibration data")
     group.add_argument(
         "--auto-mixed", action="store_true", help="run the operators that lose most in int8 in fp16, as many as needed"

@@ -183,11 +183,12 @@ def find_scores(model: Any) -> tuple[set[str], set[str]]:
                 waiting += makers[name].input if makers[name].op_type in ORDERED_MOVES else ()
         return found
 
-    ends = behind(entry.name for entry in model.graph.output)
-    decided = [name for name in ends if makers[name].op_type == "Sigmoid"]
-    if not decided:
-        return set(), set()
-    return ends, behind(makers[name].input[0] for name in decided)
+    ends: set[str] = set()
+    for entry in model.graph.output:  # boxes beside the scores are none
+        found = behind([entry.name])
+        if any(makers[name].op_type == "Sigmoid" for name in found):
+            ends |= found
+    return ends, behind(makers[name].input[0] for name in ends if makers[name].op_type == "Sigmoid")
 
 
 def _is_expectation(weight: Any) -> bool:

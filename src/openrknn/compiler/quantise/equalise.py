@@ -5,6 +5,9 @@ the value between them can be divided by any s[c] > 0 if the second convolution'
 
     relu(x / s) = relu(x) / s
 
+The same is true of leaky and parametric ReLU. A ReLU6 has one bound for all channels: there channels may only grow, and
+no further than the bound with some room, so that nothing is cut off which was not before.
+
 Weights have a scale per output channel, so the first convolution loses nothing, and a depthwise second one neither:
 there all channels get the same size. An ordinary second convolution gets the geometric mean: half of the unevenness
 goes to its weights.
@@ -24,6 +27,9 @@ from openrknn.compiler.quantise.groups import moves
 
 _LIMIT = 256.0
 """A channel grows by no more: beyond that it was noise before."""
+_HOMOGENEOUS = {"relu", "leaky", "prelu"}
+_ROOM = 1.25
+"""What a channel can reach in use beyond what calibration saw, below the bound of a ReLU6."""
 
 
 def equalise(graph: Graph, model: Any, feeds: Sequence[Mapping[str, Array]]) -> int:
@@ -43,24 +49,34 @@ def equalise_by(graph: Graph, reach: Mapping[str, Array]) -> int:
     done = 0
     for first, second in pairs:
         if first.output in reach:
-            rescale(graph, first, second, _factors(reach[first.output], _weight_reach(graph, second)))
+            factors = _factors(reach[first.output], _weight_reach(graph, second))
+            bound = _bound(first)
+            if bound is not None:
+                factors = np.minimum(np.maximum(factors, _ROOM * reach[first.output] / bound), 1.0)
+            rescale(graph, first, second, factors)
             done += 1
     return done
 
 
 def pairs_of(graph: Graph) -> list[tuple[Op, Op]]:
-    """(convolution, the convolution that alone reads it), with nothing or a ReLU between."""
+    """(convolution, the convolution that alone reads it), with nothing, a ReLU of any kind or a ReLU6 between."""
     readers = graph.readers()
     found = []
     for op in graph.ops:
         if not _is_plain(graph, op) or len(op.inputs) > 3 or op.output in graph.outputs:
             continue
-        if op.activation is not None and op.activation.function != "relu":
+        if op.activation is not None and op.activation.function not in _HOMOGENEOUS and _bound(op) is None:
             continue
         users = readers[op.output]
         if len(users) == 1 and _is_plain(graph, users[0]) and _reads_once(users[0], op.output):
             found.append((op, users[0]))
     return found
+
+
+def _bound(op: Op) -> float | None:
+    """The upper bound of a ReLU6; None: there is none."""
+    activation = op.activation
+    return activation.beta if activation is not None and activation.function == "clip" and activation.beta else None
 
 
 def _reads_once(op: Op, name: str) -> bool:
