@@ -7,10 +7,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from openrknn.backports import Unpack
-from openrknn.compiler.check_result import skipped
+from openrknn.compiler.check_result import LARGE_LOSS, skipped
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.importer.formats import format_of
 from openrknn.compiler.importer.read import read_model
@@ -73,7 +74,12 @@ def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOpt
         return made
     from openrknn.compiler.check import check
 
-    made.check = check(made, seconds=options.check_seconds, tell=options.progress)
+    checked = partial(check, seconds=options.check_seconds, tell=options.progress)
+    made.check = checked(made)
+    if made.check.loss > LARGE_LOSS and made.format_name == "int8":
+        from openrknn.compiler.search import improve
+
+        made = improve(onnx, options, made, checked)
     for text in made.check.warnings:
         _LOG.warning("openrknn: warning: %s", text)
     return made

@@ -7,6 +7,9 @@ from typing import Any
 
 from openrknn.distance import EQUAL_DB
 
+LARGE_LOSS = 0.01
+"""What int8 may lose of an output's own measure before it is a warning."""
+
 
 @dataclass(slots=True)
 class CheckResult:

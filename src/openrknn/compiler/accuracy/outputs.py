@@ -109,10 +109,12 @@ def kind_of(source: Any, graph: Graph, name: str, wanted: Runs) -> Kind:
     """What the output means."""
     values = joined(wanted[name])
     decision = decision_of(source, graph, name)
-    if decision is not None:
-        return "scores" if decision.axis is None else "classes"
     if values.ndim == 4 and _is_detections(values):
         return "detections"
+    if decision is not None and decision.axis is not None:
+        return "classes"
+    if decision is not None and (decision.limit == 0.0 or _is_unit(values)):
+        return "scores"
     if _is_beside_boxes(name, values, wanted):
         return "scores"
     return "classes" if _is_row_of_logits(values) else "numbers"

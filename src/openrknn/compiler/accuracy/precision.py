@@ -2,8 +2,9 @@
 
 What int8 costs at each operator is estimated (`sensitivity`), what fp16 takes longer there is the latency estimate's.
 Operators are put in the order of the one divided by the other. How many from the front the bound needs is measured, by
-halving, and the costliest of them are tried in int8 again. The number of models is bounded by the number of operators,
-not by a clock: the same data give the same file.
+halving; the same for operators from the end of the model and from its beginning, which have fewer borders between int8
+and fp16. Of the fastest one the costliest operators are tried in int8 again. The number of models is bounded by the
+number of operators, not by a clock: the same data give the same file.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _TRIES = 6
 """Operators at most that are tried in int8 again."""
 _LEAST = 0.02
 """Of the mean of what fp16 takes longer: an operator that is as fast in fp16 is not infinitely worth it."""
+_PARTS = 12
+"""Of the model: how finely the operators from one end are counted."""
 _TINY = 1e-30
 
 Tell = Callable[[int, int], None]
@@ -42,7 +45,7 @@ def choose_by_time(
     names = {op.output: op.name for op in operators}
     candidates = [op.output for op in operators if op.output not in always]
     known: dict[frozenset[str], float] = {}
-    total = 2 + max(len(candidates), 1).bit_length() + _TRIES
+    total = 2 + max(len(candidates), 1).bit_length() + 2 * _PARTS.bit_length() + _TRIES
 
     def measured(chosen: Sequence[str]) -> float:
         key = frozenset({*chosen, *always})
@@ -64,7 +67,9 @@ def choose_by_time(
         noise.signal[[name not in lossy for name in graph.outputs]] = np.inf
     extra = _extra_seconds(names, candidates, plain, build(frozenset({*candidates, *always})))
     ordered = rank_by_time(noise, candidates, extra)
-    chosen = _fewest(measured, ordered, wanted)
+    found = [_fewest(measured, ordered, wanted)]
+    found += [_fewest(measured, order, wanted, len(order) // _PARTS) for order in (candidates[::-1], candidates)]
+    chosen = min(found, key=lambda names: cost_of(build(frozenset({*names, *always}))).cycles)
     for name in sorted(chosen, key=lambda entry: -extra[entry])[:_TRIES]:
         fewer = [entry for entry in chosen if entry != name]
         if measured(fewer) >= wanted:
@@ -81,10 +86,12 @@ def choose_by_time(
     return frozenset({*chosen, *always}), measured(chosen), choices
 
 
-def _fewest(measured: Callable[[Sequence[str]], float], ordered: list[str], wanted: float) -> list[str]:
-    """How many from the front are enough; all of them are known to be."""
+def _fewest(
+    measured: Callable[[Sequence[str]], float], ordered: list[str], wanted: float, step: int = 1
+) -> list[str]:
+    """How many from the front are enough, to within a step; all of them are known to be."""
     low, high = 0, len(ordered)
-    while high - low > 1:
+    while high - low > max(step, 1):
         middle = (low + high) // 2 if low else max(1, high // 4)  # a few usually are
         if measured(ordered[:middle]) >= wanted:
             high = middle

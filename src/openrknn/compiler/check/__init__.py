@@ -139,7 +139,7 @@ class _Check:
         for (_, is_warning), (text, _) in self.lost.items():
             (self.result.warnings if is_warning else self.result.notes).append(text)
         if self._form != "fp16" and self.compiled.accuracy is None:  # what was searched for is measured already
-            add_losses(self.result, self.variant, self.pairs)
+            add_losses(self.result, self.variant, self.pairs, {name for name, is_warning in self.lost if is_warning})
         self.result.operators += len({entry.operator for entry in found})
         self.result.of_operators += len(self.variant.lowering.program.steps)
         worst = min(found, key=lambda entry: entry.distance.snr_db, default=None)
@@ -311,7 +311,7 @@ class _Check:
         if distance.snr_db >= CLOSE[self._form].decibels:
             return
         kind = "fp16" if self._form == "fp16" else "int8"
-        way = "numbers beyond 65504 or lost digits" if kind == "fp16" else "--auto-mixed or more calibration data"
+        way = "numbers beyond 65504 or lost digits" if kind == "fp16" else "--accuracy-drop 1% or more calibration data"
         why = why or f"as rounding alone costs ({way})"
         text = f"output {self._named(name)!r} keeps {decibels_text(distance)} of float in {kind} on {trial.data}, {why}"
         key = name, trial.is_real or trial.is_likely

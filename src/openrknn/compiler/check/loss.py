@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from openrknn.compiler.accuracy.outputs import losses_of
-from openrknn.compiler.check_result import CheckResult
+from openrknn.compiler.check_result import LARGE_LOSS, CheckResult
 from openrknn.compiler.ir import Array
 from openrknn.compiler.result import Variant
 
-_LARGE = 0.01
-"""What is reported: 1 % of an output's own measure."""
 _FEWEST = 2
 """Inputs: one alone says little about scores and classes."""
 
 
 def add_losses(
-    result: CheckResult, variant: Variant, pairs: Sequence[tuple[Mapping[str, Array], Mapping[str, Array]]]
-) -> None:
-    """Measure the outputs, and warn of the worst one if it loses much."""
+    result: CheckResult, variant: Variant, pairs: Sequence[tuple[Mapping[str, Array], Mapping[str, Array]]],
+    told: Collection[str],
+) -> None:  # fmt: skip
+    """Measure the outputs, and warn of the worst one if it loses much and has not been `told` of yet."""
     if len(pairs) < _FEWEST:
         return
     names = [name for name in variant.graph.outputs if all(name in wanted for _, wanted in pairs)]
@@ -31,7 +30,7 @@ def add_losses(
     worst = max(losses, key=lambda entry: entry.loss)
     result.losses += [entry.as_json() for entry in losses]
     result.loss = max(result.loss, worst.loss)
-    if worst.loss > _LARGE:
+    if worst.loss > LARGE_LOSS and worst.output not in told:
         result.warnings.append(
             f"int8 loses {worst.loss:.1%} of output {worst.output!r} on {len(pairs)} calibration inputs "
             f"({worst.measure}, {worst.snr_db:.1f} dB): --accuracy-drop 1% looks for a model that does not"

@@ -1,0 +1,1 @@
+"""int8 on trained networks: plain min-max, the default, and `--accuracy-drop`."""
