@@ -118,7 +118,8 @@ def test_anchors_without_a_sigmoid_have_scores_beside_their_boxes() -> None:
     net = Net()
     rows = net.conv("x", 4, 17)
     turned = net.add("Reshape", net.add("Transpose", rows, perm=[0, 2, 3, 1]), net.constant([1, 64, 17], np.int64))
-    parts = [net.add("Slice", turned, *(net.constant([n], np.int64) for n in ends)) for ends in ((0, 16, 2), (16, 17, 2))]
+    ends = ((0, 16, 2), (16, 17, 2))
+    parts = [net.add("Slice", turned, *(net.constant([n], np.int64) for n in numbers)) for numbers in ends]
     imported = import_model(net.model({"x": (1, 4, 8, 8)}, parts))
     wanted = {parts[0]: [RANDOM.normal(0, 40, (1, 64, 16))], parts[1]: [RANDOM.normal(-8, 6, (1, 64, 1))]}
     kinds = [kind_of(imported.model, imported.graph, name, wanted) for name in parts]

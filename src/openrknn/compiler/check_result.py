@@ -85,7 +85,8 @@ class CheckResult:
             "of_operators": self.of_operators, "tasks": self.tasks, "of_tasks": self.of_tasks,
             "worst_operator": self.operator, "worst_operator_db": self.operator_db,
             "import_db": self.import_db, "import_reason": self.import_reason, "notes": self.notes,
-            "warnings": self.warnings, "loss": self.loss, "losses": self.losses, "seconds": round(self.seconds, 2), "text": self.text,
+            "warnings": self.warnings, "loss": self.loss, "losses": self.losses,
+            "seconds": round(self.seconds, 2), "text": self.text,
             "verdict": self.brief, "extent": self.extent,
         }  # fmt: skip
 

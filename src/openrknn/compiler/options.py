@@ -152,15 +152,18 @@ class CompileOptions:
             )
         if self.constants is not None and not isinstance(self.constants, Mapping):
             raise OptionError(f"constants is a dict of values by input name, not {self.constants!r}")
+        self._check_bound()
+        for name in ("outputs", "fp16_layers"):
+            if isinstance(getattr(self, name), str):
+                raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
+
+    def _check_bound(self) -> None:
         if self.accuracy_drop is not None:
             share_of(self.accuracy_drop)
             if self.auto_mixed or self.fp16:
                 raise OptionError("accuracy_drop chooses the precision itself: leave out fp16 and auto_mixed")
         elif self.metric is not None:
             raise OptionError("metric is what accuracy_drop is measured by: say how much may be lost")
-        for name in ("outputs", "fp16_layers"):
-            if isinstance(getattr(self, name), str):
-                raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
 
     @property
     def chip(self) -> Chip:

@@ -13,6 +13,7 @@ The first one that holds the bound is taken. If none does, it is the one that lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -111,10 +112,8 @@ class _Search:
             self._try("int8 and fp16", best, Mixing(self._judge_of, choose_by_time, -self.bound))
         if target.has_fp16 and not self.made[0][1].graph.given and not self._is_cheap():
             plain = replace(self.options, accuracy_drop=None, metric=None, fp16=True, equalize=False, fp16_layers=())
-            try:
+            with suppress(CompileError):  # an operator that needs calibration data
                 self._try("fp16", plain)
-            except CompileError:  # an operator that needs calibration data
-                pass
         return self._chosen()
 
     @property

@@ -98,8 +98,12 @@ def _int8(group: argparse._ArgumentGroup) -> None:
 def _precision(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--accuracy-drop", metavar="SHARE",
-        help="what the model may lose against float on the calibration data, as 1%%: recipes are tried and measured, the "
-        "fastest one that holds it is written, and a warning says if none does",
+        help="what the model may lose against float on the calibration data, as 1%%: recipes are tried and measured, "
+        "the fastest one that holds it is written, and a warning says if none does",
+    )  # fmt: skip
+    group.add_argument(
+        "--accuracy-data", metavar="DATASET",
+        help="--accuracy-drop: measure on this labelled dataset, as `openrknn evaluate` does, instead of against float",
     )  # fmt: skip
     group.add_argument("--fp16", action="store_true", help="use fp16 even with calibration data")
     group.add_argument(

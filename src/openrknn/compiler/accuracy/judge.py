@@ -1,4 +1,4 @@
-"""The loss of compiled models on calibration data: float runs once, every model that is tried runs on the same inputs."""
+"""The loss of compiled models on calibration data: float runs once, every model runs on the same inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Metric = Callable[[Model | None], float]
 
 
 class LossJudge(Judge):
-    """The largest loss of an output, or of the user's metric. As a `Judge` it gives the negative loss: more is better."""
+    """The largest loss of an output, or that of the user's metric. As a `Judge`, negative: more is better."""
 
     def __init__(
         self, source: Any, graph: Graph, feeds: Sequence[Mapping[str, Array]], preprocess: Preprocess,

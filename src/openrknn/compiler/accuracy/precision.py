@@ -78,7 +78,7 @@ def choose_by_time(
     choices = {
         name: Choice(
             names[name], name, "fp16" if name in chosen else "int8",
-            f"int8 here alone leaves about {noise.decibels(name):.1f} dB, fp16 takes {extra[name] * 1e6:.0f} us longer: "
+            f"int8 here alone leaves about {noise.decibels(name):.1f} dB, fp16 takes {extra[name] * 1e6:.0f} us more: "
             f"number {place[name]} of {len(ordered)} to become fp16", noise.decibels(name),
         )
         for name in candidates

@@ -1,4 +1,4 @@
-"""What an int8 file loses on calibration data, in the terms of its outputs: decibels alone do not say whether it matters."""
+"""What an int8 file loses on calibration data, by what its outputs mean: decibels do not say whether it matters."""
 
 from __future__ import annotations
 
