@@ -54,18 +54,21 @@ def improve(onnx: Any, options: CompileOptions, made: Compiled, check: Check) ->
     """int8 that loses much, without a bound: the same with equalised channels, if that is measured to be better."""
     if made.graph.given or options.equalize or options.method != "cost":  # chosen by the user
         return made
+    number, variant = _measured(made)
+    judge = LossJudge(variant.source, variant.graph, variant.samples, made.preprocess)
     seen: dict[str, Statistics] = {}
+    best, least = made, judge.loss(made.model, items_of(made.model, variant), number)[0]
     for _, changes in RECIPES[:2]:
-        if made.check.loss <= LARGE_LOSS:
-            break
-        try:
+        with suppress(CompileError):  # what cannot be made so stays as it was
             other = compile_stages(onnx, replace(options, **changes), seen)
-            other.check = check(other)
-        except CompileError:
-            continue
-        if other.check.loss < _BETTER * made.check.loss:
-            made = other
-    return made
+            loss = judge.loss(other.model, items_of(other.model, variant), number)[0]
+            if loss < _BETTER * least:
+                best, least = other, loss
+        if least <= LARGE_LOSS:
+            break
+    if best is not made:
+        best.check = check(best)
+    return best
 
 
 def search(onnx: Any, options: CompileOptions) -> Compiled:
@@ -146,7 +149,7 @@ class _Search:
             is_choosy=len(made.variants) > 1,
         )
         feeds.items = feeds.items[:: max(1, len(feeds.items) // count)]  # from everywhere, not the first ones
-        chosen = list(islice(feeds, count))
+        chosen = list(islice(feeds, count)) or variant.samples
         self.inputs = len(chosen)
         self.judge = self._judge_with(variant, made, chosen)
 

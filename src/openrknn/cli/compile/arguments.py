@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError
 from openrknn.cli.common.outputs import check_file
+from openrknn.cli.compile.labels import metric_for
 
 if TYPE_CHECKING:
     from openrknn.compiler import CompileOptions
@@ -41,7 +42,7 @@ def compile_options(arguments: argparse.Namespace, tell: Callable[[str, int, int
         adaptive_rounding=not arguments.no_adaptive_rounding, equalize=arguments.equalize, bold=arguments.bold,
         split_outputs=arguments.split_outputs,
         auto_mixed=arguments.auto_mixed, min_snr=arguments.min_snr, fp16_layers=arguments.fp16_layers,
-        accuracy_drop=arguments.accuracy_drop,
+        accuracy_drop=arguments.accuracy_drop, metric=metric_for(arguments),
         cores=arguments.cores, check=not arguments.no_check, progress=tell,
     )  # fmt: skip
 
