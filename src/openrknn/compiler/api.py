@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from openrknn.backports import Unpack
-from openrknn.compiler.check_result import LARGE_LOSS, skipped
+from openrknn.compiler.check_result import skipped
 from openrknn.compiler.errors import CompileError
 from openrknn.compiler.importer.formats import format_of
 from openrknn.compiler.importer.read import read_model
@@ -76,10 +76,10 @@ def compile_with(onnx: str | os.PathLike[str] | bytes | Any, options: CompileOpt
 
     checked = partial(check, seconds=options.check_seconds, tell=options.progress)
     made.check = checked(made)
-    if made.check.loss > LARGE_LOSS and made.format_name == "int8":
-        from openrknn.compiler.search import improve
+    if made.format_name != "fp16" and made.accuracy is None and any(variant.samples for variant in made.variants):
+        from openrknn.compiler.search import improved
 
-        made = improve(onnx, options, made, checked)
+        made = improved(onnx, options, made, checked)
     for text in made.check.warnings:
         _LOG.warning("openrknn: warning: %s", text)
     return made

@@ -37,7 +37,11 @@ Check = Callable[[Compiled], CheckResult]
 _MACS_A_SECOND, _TASKS_A_SECOND = 2e9, 500.0
 _SECONDS = 8.0
 """Of the software NPU for each model that is measured, by estimate: says how many inputs it is measured on."""
+_SHORT_SECONDS = 3.0
+"""The same where no bound was asked for."""
 _FEWEST, _MOST = 4, 16
+_LEAST = 2
+"""Inputs that say anything about a model without a bound."""
 _EVEN: dict[str, Any] = {"equalize": True}
 RECIPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("equalised channels", _EVEN),
@@ -50,25 +54,51 @@ _BETTER = 0.9
 """What another way has to leave of a loss to be taken without being asked for."""
 
 
-def improve(onnx: Any, options: CompileOptions, made: Compiled, check: Check) -> Compiled:
-    """int8 that loses much, without a bound: the same with equalised channels, if that is measured to be better."""
-    if made.graph.given or options.equalize or options.method != "cost":  # chosen by the user
+def improved(onnx: Any, options: CompileOptions, made: Compiled, check: Check) -> Compiled:
+    """A model without a bound, measured: where int8 loses much, equalised channels if they lose less, or a warning."""
+    judge = _judge_for(made, options, _SHORT_SECONDS)
+    if judge is None:
         return made
     number, variant = _measured(made)
-    judge = LossJudge(variant.source, variant.graph, variant.samples, made.preprocess)
+    items = items_of(made.model, variant)
+    best, (least, each) = made, judge.loss(made.model, items, number)
+    is_chosen = made.graph.given or options.equalize or options.method != "cost" or made.format_name != "int8"
     seen: dict[str, Statistics] = {}
-    best, least = made, judge.loss(made.model, items_of(made.model, variant), number)[0]
-    for _, changes in RECIPES[:2]:
-        with suppress(CompileError):  # what cannot be made so stays as it was
-            other = compile_stages(onnx, replace(options, **changes), seen)
-            loss = judge.loss(other.model, items_of(other.model, variant), number)[0]
-            if loss < _BETTER * least:
-                best, least = other, loss
+    for _, changes in () if is_chosen else RECIPES[:2]:
         if least <= LARGE_LOSS:
             break
+        with suppress(CompileError):  # what cannot be made so stays as it was
+            other = compile_stages(onnx, replace(options, **changes), seen)
+            loss, others = judge.loss(other.model, items, number)
+            if loss < _BETTER * least:
+                best, least, each = other, loss, others
     if best is not made:
         best.check = check(best)
+    best.check.loss, best.check.losses = least, [entry.as_json() for entry in each]
+    worst = max(each, key=lambda entry: entry.loss)
+    if least > LARGE_LOSS and not any(repr(worst.output) in text for text in best.check.warnings):
+        best.check.warnings.append(
+            f"int8 loses {least:.1%} of output {worst.output!r} on {len(judge.feeds)} calibration inputs "
+            f"({worst.measure}, {worst.snr_db:.1f} dB): --accuracy-drop 1% looks for a model that does not"
+        )
     return best
+
+
+def _judge_for(made: Compiled, options: CompileOptions, seconds: float) -> LossJudge | None:
+    """On inputs from all over the calibration data, as many as take so long by estimate; None: one is too few."""
+    _, variant = _measured(made)
+    cost = variant.costs[1]
+    one = sum(entry.macs for entry in cost.operators) / _MACS_A_SECOND + cost.tasks / _TASKS_A_SECOND
+    count = int(min(max(seconds / one, _FEWEST), _MOST))
+    feeds = feeds_for(
+        options.calibration, variant.graph, made.preprocess, batch=items_of(made.model, variant),
+        is_choosy=len(made.variants) > 1,
+    )
+    feeds.items = feeds.items[:: max(1, len(feeds.items) // count)]
+    chosen = list(islice(feeds, count)) or variant.samples
+    if len(chosen) < _LEAST and options.accuracy_drop is None:
+        return None
+    return LossJudge(variant.source, variant.graph, chosen, made.preprocess, options.metric)
 
 
 def search(onnx: Any, options: CompileOptions) -> Compiled:
@@ -92,7 +122,6 @@ class _Search:
     judge: LossJudge | None = None
     attempts: list[Attempt] = field(default_factory=list)
     made: list[tuple[float, Compiled, list[OutputLoss]]] = field(default_factory=list)
-    inputs: int = 0
 
     @property
     def bound(self) -> float:
@@ -129,32 +158,16 @@ class _Search:
 
     def _try(self, name: str, options: CompileOptions, mixing: Mixing | None = None) -> float:
         asked = replace(options, accuracy_drop=None, metric=None)
+        if asked.progress is not None:
+            asked.progress("recipe", len(self.attempts), len(RECIPES) + 3)
         made = compile_stages(self.onnx, asked, self.seen.setdefault(asked.equalize, {}), mixing)
-        if self.judge is None:
-            self._make_judge(made)
+        self.judge = self.judge or _judge_for(made, self.options, _SECONDS)
         number, variant = _measured(made)
-        assert self.judge is not None, "made above"
+        assert self.judge is not None, "a bound is measured on one input, too"
         loss, each = self.judge.loss(made.model, items_of(made.model, variant), number)
         self.attempts.append(Attempt(name, loss, min(entry.snr_db for entry in each), made.costs[1].time_ms))
         self.made.append((loss, made, each))
         return loss
-
-    def _make_judge(self, made: Compiled) -> None:
-        _, variant = _measured(made)
-        cost = variant.costs[1]
-        one = sum(entry.macs for entry in cost.operators) / _MACS_A_SECOND + cost.tasks / _TASKS_A_SECOND
-        count = int(min(max(_SECONDS / one, _FEWEST), _MOST))
-        feeds = feeds_for(
-            self.options.calibration, variant.graph, made.preprocess, batch=items_of(made.model, variant),
-            is_choosy=len(made.variants) > 1,
-        )
-        feeds.items = feeds.items[:: max(1, len(feeds.items) // count)]  # from everywhere, not the first ones
-        chosen = list(islice(feeds, count)) or variant.samples
-        self.inputs = len(chosen)
-        self.judge = self._judge_with(variant, made, chosen)
-
-    def _judge_with(self, variant: Variant, made: Compiled, chosen: list[Any]) -> LossJudge:
-        return LossJudge(variant.source, variant.graph, chosen, made.preprocess, self.options.metric)
 
     def _judge_of(self) -> LossJudge:
         assert self.judge is not None, "int8 was measured first"
@@ -171,7 +184,7 @@ class _Search:
         attempt = self.attempts[chosen]
         made.mixed_snr_db = None
         made.accuracy = AccuracyResult(
-            self.bound, loss, attempt.name, self.inputs, tuple(self.attempts), tuple(each),
+            self.bound, loss, attempt.name, len(self._judge_of().feeds), tuple(self.attempts), tuple(each),
             "metric" if self.options.metric is not None else "float",
         )  # fmt: skip
         return made

@@ -32,7 +32,8 @@ class LossJudge(Judge):
         self._raw = [{name: preprocess.undo(name, array) for name, array in feed.items()} for feed in feeds]
         runner = FloatModel(source, list(graph.outputs))
         runs = [dict(runner.run(feed)) for feed in feeds]
-        self._right = {name: [run[name] for run in runs] for name in graph.outputs}
+        floats = [name for name in graph.outputs if runs[0][name].dtype.kind == "f"]  # indices are what floats decide
+        self._right = {name: [run[name] for run in runs] for name in floats or graph.outputs}
         self._best = metric(None) if metric is not None else 0.0
         self.last: list[OutputLoss] = []
         """Of the model that was measured last."""

@@ -14,7 +14,6 @@ explains is distinguished from a mistake in three steps, each only where the one
     given        the imported model against the one that was given
     boundaries   operator by operator
     judge        limits, and what honest rounding costs
-    loss         what int8 loses, in the terms of the outputs
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from openrknn.compiler.check.boundaries import Boundary, compared, float_model_o
 from openrknn.compiler.check.feeds import Trial, trials_of
 from openrknn.compiler.check.given import GivenModel
 from openrknn.compiler.check.judge import CLOSE, decibels_text, departing, honest_outputs, is_close, is_faint, is_honest
-from openrknn.compiler.check.loss import add_losses
 from openrknn.compiler.check_result import CheckResult
 from openrknn.compiler.errors import CalibrationError, CompileError, WrongResultError
 from openrknn.compiler.ir import Array
@@ -103,8 +101,6 @@ class _Check:
     """(output, on real or likely data) -> the words for the worst loss that rounding explains, and the loss."""
     alone: dict[int, list[Boundary]] = field(default_factory=dict)
     """By the id of the trial."""
-    pairs: list[tuple[dict[str, Array], dict[str, Array]]] = field(default_factory=list)
-    """Outputs of the file and of the float model on calibration data."""
 
     def run(self, seconds: float) -> None:
         trials = trials_of(self.compiled, self.variant)
@@ -138,8 +134,6 @@ class _Check:
         self.result.of_tasks += sum(cost.tasks for cost in self.variant.costs.values())
         for (_, is_warning), (text, _) in self.lost.items():
             (self.result.warnings if is_warning else self.result.notes).append(text)
-        if self._form != "fp16" and self.compiled.accuracy is None:  # what was searched for is measured already
-            add_losses(self.result, self.variant, self.pairs, {name for name, is_warning in self.lost if is_warning})
         self.result.operators += len({entry.operator for entry in found})
         self.result.of_operators += len(self.variant.lowering.program.steps)
         worst = min(found, key=lambda entry: entry.distance.snr_db, default=None)
@@ -187,8 +181,6 @@ class _Check:
     def _compare(self, trial: Trial, wanted: dict[str, Array], cores: int) -> None:
         """Run the file and look at its outputs."""
         found = self._outputs(trial, cores)
-        if self.variant.samples:
-            self.pairs.append((found, wanted))
         bad: dict[str, Distance] = {}
         for name in self.variant.lowering.program.outputs:
             if name not in wanted:
