@@ -4,7 +4,8 @@ Without labels the float model says what is right, and how sure it is of it. A c
 of costs hardly anything when it changes, as it would with labels:
 
     classes   the expected accuracy: float's probability of the class that the model names, against that of float's own
-    scores    the expected average precision and F1: float's scores, in the order and with the decisions of the model
+    scores    the expected average precision: float's scores in the order of the model's; and decisions at 0.5 that
+              change, weighted by how sure float was of them
     boxes     1 - IoU with float's boxes, weighted by their scores
     numbers   the mean error as a share of the range of the output (landmarks: NME), weighted by scores if it has any
 """
@@ -40,8 +41,7 @@ def score_loss(found: Array, wanted: Array) -> float:
         return float(np.abs(ours - right).max(initial=0.0))
     ours, right = ours[seen], right[seen]
     precision = _share(_precision(right, right) - _precision(ours, right), _precision(right, right))
-    best = _expected_f1(right, right)
-    return max(precision, _share(best - _expected_f1(ours, right), best), 0.0)
+    return max(precision, _changed_decisions(ours, right), 0.0)
 
 
 def _precision(order: Array, right: Array) -> float:
@@ -51,11 +51,11 @@ def _precision(order: Array, right: Array) -> float:
     return float((np.cumsum(sure) / np.arange(1, len(sure) + 1)) @ sure) / max(total, _TINY)
 
 
-def _expected_f1(scores: Array, right: Array) -> float:
-    chosen = scores >= _LIMIT
-    if not chosen.any():
-        return 0.0
-    return float(2 * right[chosen].sum() / (np.count_nonzero(chosen) + right.sum()))
+def _changed_decisions(ours: Array, right: Array) -> float:
+    """What float was sure of is lost or invented; beside what it finds, at least one."""
+    chosen = right >= _LIMIT
+    sure = np.abs(2 * right - 1)
+    return float(sure[(ours >= _LIMIT) != chosen].sum()) / max(float(right[chosen].sum()), 1.0)
 
 
 def box_loss(found: Array, wanted: Array, weights: Array) -> float:

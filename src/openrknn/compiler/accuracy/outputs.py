@@ -38,7 +38,7 @@ _MANY_CLASSES, _SURE = 100, 0.2
 """Classes of a row of logits, and how sure of one the model is on average: an embedding is not."""
 _UNIT = 1e-3
 _WORDS = {
-    "classes": "expected accuracy of the classes", "scores": "expected average precision and F1 of the scores",
+    "classes": "expected accuracy of the classes", "scores": "expected average precision and decisions of the scores",
     "detections": "expected average precision of the scores, IoU of the boxes",
     "numbers": "mean error as a share of the output's range",
 }  # fmt: skip
