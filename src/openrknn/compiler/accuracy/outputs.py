@@ -99,7 +99,8 @@ def _loss(
         return score_loss(_as_scores(ours, is_logit=is_logit), _as_scores(right, is_logit=is_logit))
     if kind == "detections":
         return _detection_loss(ours, right)
-    weights = next((entry for entry in scores.values() if _rows(entry) == _rows(right) > 1), None)
+    fitting = [entry for entry in scores.values() if entry.shape[:-1] == right.shape[:-1] and _rows(right) > 1]
+    weights = fitting[0] if fitting else None
     columns = right.shape[-1] if weights is not None else int(np.prod(right.shape[1:]))
     each = None if weights is None else weights.reshape(-1, weights.shape[-1]).max(1)
     return number_loss(ours.reshape(-1, columns), right.reshape(-1, columns), each)
@@ -148,7 +149,7 @@ def _is_beside_boxes(name: str, values: Array, wanted: Runs) -> bool:
     if values.ndim < 4 or _rows(values) < _BOX:
         return False
     others = [joined(arrays[:1]) for other, arrays in wanted.items() if other != name]
-    wide = [entry for entry in others if entry.ndim == values.ndim and _rows(entry) == _rows(values)]
+    wide = [entry for entry in others if entry.shape[1:-1] == values.shape[1:-1]]
     if values.shape[-1] == 1:
         return any(entry.shape[-1] >= _BOX for entry in wide)
     return _is_unit(values) and any(entry.shape[-1] % _BOX == 0 and not _is_unit(entry) for entry in wide)
