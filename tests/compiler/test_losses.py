@@ -132,7 +132,8 @@ def test_anchors_without_a_sigmoid_have_scores_beside_their_boxes() -> None:
 def test_outputs_of_other_shapes_are_no_anchors() -> None:
     net = Net()
     maps = [net.add("Sigmoid", net.conv("x", 4, 6)), net.conv("x", 4, 30)]
-    wanted = {name: [np.abs(RANDOM.normal(0, 0.2, (1, count, 4, 4)))] for name, count in zip(maps, (6, 30), strict=True)}
+    counts = dict(zip(maps, (6, 30), strict=True))
+    wanted = {name: [np.abs(RANDOM.normal(0, 0.2, (1, count, 4, 4)))] for name, count in counts.items()}
     found = measured(net.model({"x": (1, 4, 4, 4)}, maps), wanted, wanted)
     assert [found[name].kind for name in maps] == ["scores", "numbers"]
     assert max(entry.loss for entry in found.values()) == 0.0
