@@ -121,9 +121,10 @@ int fill_outputs(const struct ioctl_rule *rule, const char *before, const char *
     return 0;
 }
 
-int descriptor_in(const struct ioctl_rule *rule, const char *bytes) {
+int descriptor_in(const struct ioctl_rule *rule, const char *bytes, size_t size) {
     const struct descriptor_rule *item = descriptor_rules + rule->descriptor;
     for (int left = rule->descriptors; left; left--, item++) {
+        if (item->at + 4u > size) continue; /* of an array's first element, and the array is empty */
         int descriptor = (int)number_at(bytes, item->at, 4);
         if (item->out || (item->when == WHEN_POSITIVE && descriptor <= 0)) continue;
         if (item->when == WHEN_FLAG && !(number_at(bytes, item->flags, 4) & item->mask)) continue;

@@ -17,7 +17,7 @@ void append_inputs(struct payload *payload, const struct ioctl_rule *rule, const
 size_t room_behind(const struct ioctl_rule *rule, const char *bytes);   /* how much the kernel may write there */
 int fill_outputs(const struct ioctl_rule *rule, const char *before, const char *from, size_t size);
 
-int descriptor_in(const struct ioctl_rule *rule, const char *bytes);    /* handed in; -1: none, -2: a wrong one */
+int descriptor_in(const struct ioctl_rule *rule, const char *bytes, size_t size); /* handed in; -1: none, -2: a wrong one */
 int descriptor_out_at(const struct ioctl_rule *rule);                   /* offset of one that is opened; -1: none */
 
 #endif

@@ -70,7 +70,7 @@ static int exchange(int file_descriptor, uint64_t file, const struct ioctl_rule 
     if (payload.failed) { free(payload.bytes); return payload.failed; }
     size_t room = _IOC_SIZE(request) + room_behind(rule, payload.bytes);
     if (room > sizeof reply_bytes) into = malloc(room);
-    int result = -ENOMEM, sent = descriptor_in(rule, payload.bytes), received = -1;
+    int result = -ENOMEM, sent = descriptor_in(rule, payload.bytes, payload.size), received = -1;
     struct reply_header reply = {0};
     struct request_header header = {.op = OP_IOCTL, .length = (uint32_t)payload.size, .file = file, .a = request,
                                     .b = sizeof(void *)};

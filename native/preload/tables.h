@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "0986a0e6" /* the library and the server must have the same */
+#define TABLES_VERSION "c4d70f66" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
 enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1, CLOSE_ON_EXEC = 1, TAKE_BYTE = 2 };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
@@ -74,6 +74,10 @@ static const struct array_rule array_rules[] = {
     {48, 40, NO_FIELD, 80, 0, 0, NO_FIELD, 0x0, 8, 4, 1}, /* sync_file_info.sync_fence_info */
     {WORD(64, 52), WORD(72, 56), NO_FIELD, 64, 0, 0, 4, 0x8, WORD(8, 4), 4, 1}, /* v4l2_buffer.m */
     {WORD(64, 52), WORD(72, 56), NO_FIELD, 64, 0, 0, 4, 0x8, WORD(8, 4), 4, 0}, /* v4l2_buffer.m */
+    {0, 8, NO_FIELD, 288, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* rga_buffer_pool.buffers */
+    {0, 8, NO_FIELD, 288, 0, 0, NO_FIELD, 0x0, 8, 4, 1}, /* rga_buffer_pool.buffers */
+    {0, 8, NO_FIELD, 288, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* rga_buffer_pool.buffers */
+    {0, 8, NO_FIELD, 504, 0, 0, NO_FIELD, 0x0, 8, 4, 0}, /* rga_user_request.task_ptr */
 };
 
 static const struct descriptor_rule descriptor_rules[] = {
@@ -87,6 +91,10 @@ static const struct descriptor_rule descriptor_rules[] = {
     {32, NO_FIELD, 0x0, WHEN_ALWAYS, 0}, /* sync_merge_data.fd2 */
     {36, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* sync_merge_data.fence */
     {16, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* v4l2_exportbuffer.fd */
+    {20, NO_FIELD, 0x0, WHEN_POSITIVE, 0}, /* rga_external_buffer.memory */
+    {44, NO_FIELD, 0x0, WHEN_POSITIVE, 0}, /* rga_user_request.acquire_fence_fd */
+    {36, NO_FIELD, 0x0, WHEN_ALWAYS, 1}, /* rga_user_request.release_fence_fd */
+    {44, NO_FIELD, 0x0, WHEN_POSITIVE, 0}, /* rga_user_request.acquire_fence_fd */
 };
 
 static const struct ioctl_rule ioctl_rules[] = {
@@ -144,6 +152,14 @@ static const struct ioctl_rule ioctl_rules[] = {
     {'V', 0x12, 0, 0, 0, 0, 0}, /* STREAMON */
     {'V', 0x13, 0, 0, 0, 0, 0}, /* STREAMOFF */
     {'V', 0x16, 0, 0, 0, 0, 0}, /* S_PARM */
+    {'r', 0x01, 0, 0, 0, 0, 0}, /* RGA_GET_DRIVER_VERSION */
+    {'r', 0x02, 0, 0, 0, 0, 0}, /* RGA_GET_HW_VERSION */
+    {'r', 0x03, 11, 2, 10, 1, 12}, /* RGA_IMPORT_BUFFER */
+    {'r', 0x04, 13, 1, 0, 0, 12}, /* RGA_RELEASE_BUFFER */
+    {'r', 0x05, 0, 0, 0, 0, 0}, /* RGA_REQUEST_CREATE */
+    {'r', 0x06, 14, 1, 11, 2, 48}, /* RGA_REQUEST_SUBMIT */
+    {'r', 0x07, 14, 1, 13, 1, 48}, /* RGA_REQUEST_CONFIG */
+    {'r', 0x08, 0, 0, 0, 0, 0}, /* RGA_REQUEST_CANCEL */
 };
 
 static const struct kind_rule kind_rules[] = {
@@ -154,6 +170,7 @@ static const struct kind_rule kind_rules[] = {
     {39, 2}, /* sync_file */
     {41, 1}, /* dma_buf */
     {42, 12}, /* v4l2 */
+    {54, 8}, /* rga */
 };
 
 #endif

@@ -100,7 +100,7 @@ static uint64_t tell_before(int descriptor, const struct ioctl_rule *rule, unsig
     uint64_t handed = 0, call = 0;
     append_inputs(&payload, rule, argument, _IOC_SIZE(request));
     int is_argument_there = payload.size >= _IOC_SIZE(request); /* if not, the kernel will say EFAULT */
-    int also = is_argument_there ? descriptor_in(rule, payload.bytes) : NONE;
+    int also = is_argument_there ? descriptor_in(rule, payload.bytes, payload.size) : NONE;
     if (also >= 0) handed = tell(&(struct request_header){.op = OP_SPY_HAND}, NULL, 0, also);
     struct request_header header = {.op = OP_SPY_BEFORE, .file = handed, .a = request,
                                     .b = kind | sizeof(void *) << KIND_BITS};

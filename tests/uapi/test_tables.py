@@ -137,7 +137,10 @@ def test_pointers_and_descriptors_name_fields() -> None:
     for ioctl in ALL:
         check(ioctl.arrays, ioctl.argument.names)
         for descriptor in ioctl.descriptors:
-            assert descriptor.field in ioctl.argument.names
+            owner = ioctl.argument if descriptor.array is None else descriptor.array.element
+            assert isinstance(owner, Struct)
+            assert descriptor.field in owner.names
+            assert descriptor.array is None or descriptor.array is ioctl.arrays[0]
             assert (descriptor.when == "flag") == bool(descriptor.mask)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from typing import Any
 
 import numpy as np
@@ -45,7 +47,7 @@ def float_pixels(frame: VideoFrame) -> np.ndarray[Any, np.dtype[np.float64]]:
     r = y + 2 * (1 - red) * v
     b = y + 2 * (1 - blue) * u
     g = (y - red * r - blue * b) / (1 - red - blue)
-    return np.clip(np.stack([r, g, b], axis=2), 0, 255)
+    return np.asarray(np.clip(np.stack([r, g, b], axis=2), 0, 255), np.float64)
 
 
 def _planes(frame: VideoFrame, rows: list[Any]) -> tuple[Any, Any, Any]:
@@ -77,3 +79,21 @@ def float_scaled(pixels: Any, width: int, height: int) -> Any:
         weight = (places - first).reshape(shape)
         pixels = np.take(pixels, first, axis) * (1 - weight) + np.take(pixels, second, axis) * weight
     return pixels
+
+
+def dma_frame(
+    pixel_format: PixelFormat, width: int, height: int, stride: int, random: Any = None, **details: Any
+) -> VideoFrame:
+    """A frame in a memfd, which stands for a dma-buf: rows of luma or pixels `stride` bytes apart, chroma likewise."""
+    strides = [stride // (2 if pixel_format is PixelFormat.I420 and number else 1)
+               for number in range(len(pixel_format.planes))]  # fmt: skip
+    size = sum(layout.rows(height) * step for layout, step in zip(pixel_format.planes, strides, strict=True))
+    descriptor = os.memfd_create("frame", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, -(-size // 4096) * 4096)
+    memory = np.frombuffer(mmap.mmap(descriptor, 0), np.uint8)
+    if random is not None:
+        memory[:size] = random.integers(0, 256, size, np.uint8)
+    return VideoFrame.of_bytes(
+        pixel_format, width, height, memory, strides=strides, descriptor=descriptor, **details,
+        release=lambda: os.close(descriptor),
+    )  # fmt: skip

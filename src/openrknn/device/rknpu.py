@@ -9,6 +9,7 @@ each core that can have a mark (`proof`) has to overwrite it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +23,7 @@ from openrknn.device.base import PAGE, BaseDevice, Work
 from openrknn.device.kernel import Driver, Kernel, SystemKernel, open_driver
 from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError, RknnError, UnsupportedError
-from openrknn.uapi import rknpu
+from openrknn.uapi import drm, rknpu
 from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag, SyncFlag
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class RknpuBuffer:
     array: Bytes
     handle: int
     object_address: int
+    is_foreign: bool = False
+    """A dma-buf of somebody else: whoever writes it by the CPU sees to the caches."""
 
 
 class RknpuDevice(BaseDevice[RknpuBuffer]):
@@ -69,6 +72,8 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
         else:
             self._driver = open_driver(rknpu.DRIVER_NAME, _FOLDERS, self._kernel, path)
         table = rknpu.MISC_IOCTLS if self._is_misc else rknpu.DRM_IOCTLS
+        self._foreign: Counter[int] = Counter()
+        """How often each imported handle is in use."""
         self._ioctls = {ioctl.name: ioctl for ioctl in table}
         try:
             self._check_version()
@@ -89,10 +94,39 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
         """The memory as a dma-buf for another process; None where the driver is no DRM device."""
         return None if self._is_misc else self._driver.export(buffer.handle)
 
+    def import_dma_buf(self, descriptor: int, offset: int, view: Bytes, name: str) -> RknpuBuffer:
+        """A dma-buf of a camera, a decoder or RGA, from `offset` on, seen by the NPU as it is. `view` is its memory."""
+        if self._is_misc:
+            raise UnsupportedError(f"{self.name} imports no dma-bufs; convert frames into bind().inputs instead")
+        return self._own(lambda: self._import(descriptor, offset, view, name))
+
+    def _import(self, descriptor: int, offset: int, view: Bytes, name: str) -> RknpuBuffer:
+        handle = self._driver.call(drm.PRIME_FD_TO_HANDLE, {"fd": descriptor})["handle"]
+        self._foreign[handle] += 1  # the same buffer has the same handle each time
+        try:
+            size = -(-(offset + view.nbytes) // PAGE) * PAGE
+            known = self._call("MEM_CREATE", {"handle": handle, "size": size})
+            address = known["dma_addr"] + offset
+            if address + view.nbytes > _ADDRESS_LIMIT:
+                raise DeviceError(f"{self.name} put {name!r} at {address:#x}, beyond the NPU's 32-bit addresses")
+            return RknpuBuffer(name, address, view, handle, known["obj_addr"], is_foreign=True)
+        except BaseException:
+            self._forget(handle)
+            raise
+
+    def _forget(self, handle: int) -> None:
+        self._foreign[handle] -= 1
+        if not self._foreign[handle]:
+            del self._foreign[handle]
+            self._driver.call(drm.GEM_CLOSE, {"handle": handle})
+
     def _allocate(self, size_bytes: int, name: str) -> RknpuBuffer:
         return self._create(size_bytes, name, _PLAIN)
 
     def _release(self, buffer: RknpuBuffer) -> None:
+        if buffer.is_foreign:
+            self._forget(buffer.handle)
+            return
         self._destroy(buffer.handle, buffer.object_address)
 
     def _prepare(self, job: Job) -> Work[RknpuBuffer]:
@@ -180,6 +214,8 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
 
     def _sync(self, buffers: Sequence[RknpuBuffer], flag: SyncFlag) -> None:
         for buffer in buffers:
+            if buffer.is_foreign:
+                continue
             place = {"obj_addr": buffer.object_address, "offset": 0, "size": buffer.array.nbytes}
             self._call("MEM_SYNC", {"flags": flag, **place})
 

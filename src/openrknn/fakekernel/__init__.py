@@ -3,6 +3,7 @@
     preload (C)    in the program: forwards open, ioctl and mmap of the emulated files to
     server         one thread per connection; finds the open file and lets its driver answer
     drm, rknpu, rocket, heap    what the drivers answer
+    rga, rga_pixels    /dev/rga: scaling and colour conversion
     gem, space     buffers, handles, names, device addresses
     jobs, fences   queues of the cores, waiting, time
     engine         another process: the software NPU; it never sees an ioctl, as the drivers never compute

@@ -87,7 +87,8 @@ class _Rows:
 def _least(ioctl: Ioctl) -> str:
     """The end of the last field that a rule speaks of."""
     used = {name for array in ioctl.arrays for name in (array.pointer, array.count, array.stride, array.flags) if name}
-    used |= {name for descriptor in ioctl.descriptors for name in (descriptor.field, descriptor.flags) if name}
+    own = [descriptor for descriptor in ioctl.descriptors if descriptor.array is None]
+    used |= {name for descriptor in own for name in (descriptor.field, descriptor.flags) if name}
     if not used:
         return "0"
     return _number(ioctl.argument, lambda struct: max(struct.offsets[n] + struct.field(n).element_bytes for n in used))
@@ -118,8 +119,13 @@ def _array(array: Array, struct: Struct, child: int) -> str:
 
 def _descriptor(descriptor: Descriptor, struct: Struct) -> str:
     flags = f"{struct.offsets[descriptor.flags]}" if descriptor.flags else "NO_FIELD"
-    place = f"{struct.offsets[descriptor.field]}, {flags}, {descriptor.mask:#x}, {_WHEN[descriptor.when]}"
-    return f"{{{place}, {int(descriptor.out)}}}, /* {struct.name}.{descriptor.field} */"
+    owner, at = struct, 0
+    if descriptor.array is not None:
+        # In the payload the first array follows the argument and its own length.
+        assert isinstance(descriptor.array.element, Struct)
+        owner, at = descriptor.array.element, struct.size + protocol.LENGTH.size
+    place = f"{at + owner.offsets[descriptor.field]}, {flags}, {descriptor.mask:#x}, {_WHEN[descriptor.when]}"
+    return f"{{{place}, {int(descriptor.out)}}}, /* {owner.name}.{descriptor.field} */"
 
 
 def header() -> str:

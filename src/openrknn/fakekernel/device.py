@@ -20,6 +20,7 @@ from openrknn.fakekernel.files import entries, hidden_paths
 from openrknn.fakekernel.heap import DmaHeap
 from openrknn.fakekernel.jobs import Scheduler, Totals
 from openrknn.fakekernel.protocol import ENVIRONMENT
+from openrknn.fakekernel.rga import Rga
 from openrknn.fakekernel.rknpu import Rknpu
 from openrknn.fakekernel.rknpu_misc import RknpuMisc
 from openrknn.fakekernel.rocket import Rocket
@@ -142,7 +143,8 @@ class Device:
         )  # fmt: skip
         scheduler.link.start()
         scheduler.start()
-        files = entries(system, self._driver, DmaHeap(system), self._library, self.camera)
+        others = (DmaHeap(system), Rga(system), self.camera)
+        files = entries(system, self._driver, others, self._library)
         nodes = self._tree.build(files, hidden_paths(system, self._driver, self.camera), self._library)
         self._server = Server(system, self._tree.listen(), nodes)
         self._server.start()

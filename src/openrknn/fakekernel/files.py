@@ -14,7 +14,9 @@ from openrknn.fakekernel.drm import DrmDriver
 from openrknn.fakekernel.entries import Device, Entry, Link, LiveText, Text
 from openrknn.fakekernel.file import Driver
 from openrknn.fakekernel.heap import HEAPS
+from openrknn.fakekernel.rga import Rga, load_text
 from openrknn.fakekernel.system import System
+from openrknn.uapi import rga as uapi_rga
 from openrknn.uapi import rknpu
 
 __all__ = ["entries", "hidden_paths"]
@@ -41,9 +43,10 @@ class _Drm(NamedTuple):
 
 
 def entries(
-    system: System, driver: Driver, heap: Driver, library: str | None, camera: Driver | None = None
+    system: System, driver: Driver, others: tuple[Driver, Rga, Driver | None], library: str | None
 ) -> Iterator[Entry]:
-    """Every emulated file of a board with this driver."""
+    """Every emulated file of a board with this driver; `others`: dma-heaps, RGA, and a camera if there is one."""
+    heap, rga, camera = others
     if camera is not None:
         yield Device(f"/dev/{_CAMERA}", camera, VIDEO_MAJOR, 0)
         yield Text(f"/sys/class/video4linux/{_CAMERA}/name", "Emulated camera\n")
@@ -57,6 +60,8 @@ def entries(
         return
     for name in HEAPS:
         yield Device(f"/dev/dma_heap/{name}", heap, HEAP_MAJOR, HEAPS.index(name))
+    if rga.cores:
+        yield from _rga(rga)
     if driver.table.name == "rknpu_misc":
         yield Device("/dev/rknpu", driver, MISC_MAJOR, 120)
     else:
@@ -86,6 +91,7 @@ def hidden_paths(system: System, driver: Driver, camera: Driver | None = None) -
     drm = ["/dev/dri", "/sys/class/drm", f"/sys/dev/char/{DRM_MAJOR}:1", f"/sys/dev/char/{DRM_MAJOR}:129"]
     drm += ["/sys/kernel/debug/dri"]
     other = ["/dev/rknpu", "/dev/dma_heap", "/sys/module/rknpu", "/sys/kernel/debug/rknpu", "/proc/rknpu"]
+    other += ["/dev/rga", "/sys/kernel/debug/rkrga", "/proc/rkrga"]
     return [*common, *drm, *other, "/sys/class/devfreq", "/sys/bus/platform/drivers/RKNPU"]
 
 
@@ -152,6 +158,15 @@ def _uevent(module: str, address: str, compatible: str) -> str:
         f"DRIVER={module}\nOF_NAME=npu\nOF_FULLNAME=/npu@{address}\n"
         f"OF_COMPATIBLE_0={compatible}\nOF_COMPATIBLE_N=1\nMODALIAS=of:NnpuT(null)C{compatible}\n"
     )
+
+
+def _rga(driver: Rga) -> Iterator[Entry]:
+    """RGA with its files for people, in debugfs for root and in procfs for all."""
+    yield Device(uapi_rga.NODE, driver, MISC_MAJOR, 121, stat.S_IFCHR | 0o666)
+    version = ".".join(map(str, uapi_rga.DRIVER_VERSION))
+    for folder in ("/sys/kernel/debug/rkrga", "/proc/rkrga"):
+        yield Text(f"{folder}/driver_version", f"RGA multicore Device Driver: v{version}\n")
+        yield LiveText(f"{folder}/load", lambda: load_text(driver))
 
 
 def _devfreq(system: System) -> Iterator[Entry]:

@@ -20,7 +20,7 @@ from typing import Protocol
 from openrknn.fakekernel.space import PAGE, AddressSpace, pages
 from openrknn.uapi.drm import MMAP_BASE
 
-__all__ = ["Buffer", "Buffers", "Handles", "Inodes", "Space", "new_memory"]
+__all__ = ["Buffer", "Buffers", "Handles", "Inodes", "Space", "new_memory", "seal"]
 
 _MMAP_END = 1 << 44
 _SPACE_BYTES = 1 << 32
@@ -120,7 +120,7 @@ class Buffers:
                 return known
             if not stat.S_ISREG(status.st_mode) or not status.st_size or status.st_size % PAGE:
                 raise OSError(errno.EINVAL, "not a dma-buf: those are whole pages")
-            _seal(descriptor)
+            seal(descriptor)
             return self._add(os.dup(descriptor), flags, space, imported=True)
 
     def find_serial(self, serial: int) -> Buffer | None:
@@ -280,7 +280,7 @@ def new_memory(size: int, label: str) -> int:
     return descriptor
 
 
-def _seal(descriptor: int) -> None:
+def seal(descriptor: int) -> None:
     """Memory that a program brings must keep its size from now on, as that of a dma-buf does; EINVAL if it cannot."""
     try:
         sealed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)

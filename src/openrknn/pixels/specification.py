@@ -73,7 +73,8 @@ def _colours(request: Request, rows: _Array, columns: _Array) -> list[_Array]:
         samples.append(plane[(rows // shared)[:, None], places[None, :]].astype(np.int32))
     is_gray = request.target.shape[2] == 1
     if request.format.is_yuv:
-        return [_luma(samples[0], request.matrix)] if is_gray else _from_yuv(*samples, request.matrix)
+        y, u, v = samples
+        return [_luma(y, request.matrix)] if is_gray else _from_yuv(y, u, v, request.matrix)
     colours = [values << 7 for values in samples]
     return [gray_of(*colours)] if is_gray and len(colours) == 3 else colours
 

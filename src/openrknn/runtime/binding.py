@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.io.tensors import Array
+from openrknn.runtime.io.user_memory import DmaBuf
+
+_PICTURE_DIMENSIONS = 4
 
 
 class InputView(np.ndarray[Any, np.dtype[Any]]):
@@ -50,12 +54,20 @@ class Binding:
     """
 
     def __init__(
-        self, program: Runnable, run: Callable[[Runnable, frozenset[str]], None], *, pixels: bool, owned: bool = False
+        self,
+        program: Runnable,
+        run: Callable[[Runnable, frozenset[str]], None],
+        *,
+        pixels: bool,
+        owned: bool = False,
+        export: Callable[[Runnable, str], int] | None = None,
     ) -> None:
         self.program: Runnable | None = program
         self._owned = owned
         self.pixels = frozenset(port.name for port in program.inputs if pixels and port.takes_pixels)
         self._run = run
+        self._export = export
+        self._exported: dict[str, DmaBuf] = {}
         self.inputs: Mapping[str, Array] = MappingProxyType(
             {
                 port.name: _named(port.pixels if port.name in self.pixels else port.stored.native, port.name)
@@ -79,8 +91,23 @@ class Binding:
             port.fill_row_ends(kind)
         self._run(program, self.pixels)
 
+    def dma_buf(self, name: str) -> DmaBuf:
+        """The memory of an input as a dma-buf, for devices that write it (RGA); good until the binding is closed."""
+        program = self.program
+        if program is None or self._export is None:
+            raise ClosedError("this binding is closed, or its device exports no memory")
+        if name not in self.inputs:
+            raise ValueError(f"no input is called {name!r}; the model has {', '.join(self.inputs)}")
+        if name not in self._exported:
+            view = self.inputs[name]
+            stride = view.strides[1] if view.ndim == _PICTURE_DIMENSIONS else None
+            self._exported[name] = DmaBuf(self._export(program, name), stride=stride)
+        return self._exported[name]
+
     def close(self) -> None:
         """It can run no more. User memory is given back; views of it stay valid."""
         program, self.program = self.program, None
+        while self._exported:
+            os.close(self._exported.popitem()[1].fd)
         if program is not None and self._owned:
             program.close()

@@ -17,8 +17,8 @@ from openrknn.npu.budget import UNLIMITED, Budget
 from openrknn.records import dataclass
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
-from openrknn.runtime.io.tensors import stored_type
-from openrknn.runtime.io.user_memory import as_bytes
+from openrknn.runtime.io.tensors import row_bytes, stored_type
+from openrknn.runtime.io.user_memory import DmaBuf, as_bytes, check_stride
 from openrknn.runtime.memory import MemoryReport, memory_report
 from openrknn.runtime.options import open_store
 from openrknn.runtime.program.cpu import CustomOperator
@@ -160,18 +160,29 @@ class LocalEngine:
         """User memory is seen by the device as it is; buffers of the device (of another program, say) are shared."""
         borrowed = {name: memory for name, memory in places.items() if isinstance(memory, DeviceBuffer)}
         adopt = getattr(self.device, "adopt", None)
-        if adopt is None and len(borrowed) < len(places):
-            raise UnsupportedError(
-                f"{self.device.name} cannot bind user memory yet; bind without inputs= and outputs= and fill the views"
-            )
+        import_dma_buf = getattr(self.device, "import_dma_buf", None)
+        for name, memory in places.items():
+            is_possible = adopt or (import_dma_buf and isinstance(memory, DmaBuf))
+            if name not in borrowed and not is_possible:
+                kinds = "dma-bufs only" if import_dma_buf else "no memory of yours"
+                raise UnsupportedError(
+                    f"{self.device.name} can bind {kinds}; bind without inputs= and outputs= and fill the views"
+                )
         described = self._model.graphs[graph]
         tensors = {described.tensors[i].name: described.tensors[i] for i in (*described.inputs, *described.outputs)}
         adopted: dict[str, DeviceBuffer] = {}
         try:
             for name, memory in places.items():
-                if adopt is not None and name not in borrowed:
-                    tensor = tensors[name]
-                    adopted[name] = adopt(as_bytes(memory, name, tensor.size_bytes, stored_type(tensor)), name)
+                if name in borrowed:
+                    continue
+                tensor = tensors[name]
+                if isinstance(memory, DmaBuf):
+                    check_stride(memory, name, row_bytes(tensor))
+                view = as_bytes(memory, name, tensor.size_bytes, stored_type(tensor))
+                if adopt is not None:
+                    adopted[name] = adopt(view, name)
+                elif import_dma_buf is not None and isinstance(memory, DmaBuf):
+                    adopted[name] = import_dma_buf(memory.fd, memory.offset, view, name)
             return self._make(graph, {**adopted, **borrowed}, borrowed)
         except BaseException:
             for buffer in adopted.values():

@@ -24,6 +24,7 @@ from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import compute, in_order, layouts_in_order
 from openrknn.runtime.io.input_warnings import InputWarnings
 from openrknn.runtime.io.outputs import OutputKind, Outputs
+from openrknn.runtime.io.user_memory import without_frames
 from openrknn.runtime.memory import MemoryReport
 from openrknn.runtime.options import budget_for, core_count
 from openrknn.runtime.program.cpu import CustomOperator
@@ -206,7 +207,8 @@ class Session(Runner):
         """Views of the input and output memory, to fill and read without copies; see `Binding`.
 
         `inputs` and `outputs` put tensors into memory of your own: a `DmaBuf` (of a camera, a decoder, another
-        session), on the software NPU also a NumPy array of the tensor's type or of bytes, on "vendor" also a
+        session; its `stride` has to be the one that the NPU reads), a `VideoFrame` of RGB pixels in one, on the
+        software NPU also a NumPy array of the tensor's type or of bytes, on "vendor" also a
         `TensorMemory` of `session.context`. `graph`: of a model with several shapes, the number of their graph; left
         alone: the current shapes.
         """
@@ -218,10 +220,22 @@ class Session(Runner):
             if not 0 <= number < len(self.model.graphs):
                 raise ValueError(f"there is no graph {number}; the model has {len(self.model.graphs)}")
             program = self._engine.program(number)
-            places = _places(program, inputs or {}, outputs or {})
+            shapes_in_memory = {port.name: port.pixels.shape for port in program.inputs}
+            places = without_frames(_places(program, inputs or {}, outputs or {}), shapes_in_memory)
             program = self._engine.program_in(number, places) if places else program
-            self._bindings.append(Binding(program, self._run_bound, pixels=pixels, owned=bool(places)))
+            made = Binding(program, self._run_bound, pixels=pixels, owned=bool(places), export=self._export)
+            self._bindings.append(made)
             return self._bindings[-1]
+
+    def _export(self, program: Runnable, name: str) -> int:
+        """The memory of a tensor as a descriptor of the caller's."""
+        export, buffer_of = getattr(self.device, "export", None), getattr(program, "buffer_of", None)
+        descriptor: int | None = None if export is None or buffer_of is None else export(buffer_of(name))
+        if descriptor is None:
+            raise UnsupportedError(
+                f"{self.device.name} does not export its memory; bind a DmaBuf of your own (inputs={{{name!r}: ...}})"
+            )
+        return descriptor
 
     def carry(self, pairs: Mapping[str, str], *, layout: str | Mapping[str, str] | None = None) -> Carried:
         """Steps of a recurrent model: outputs that become inputs of the next step stay on the device; see `Carried`.

@@ -5,6 +5,8 @@
     drm       what every DRM device understands
     rknpu     the vendor's driver, as a DRM device and as /dev/rknpu
     rocket    the driver of the mainline kernel
+    rga       Rockchip's engine for scaling and colour conversion, at /dev/rga
+    rga_cores which cores of it a chip has, and what they can do
     dmabuf    dma-buf, dma-heap and sync_file descriptors
     tables    which ioctls the files of each driver understand
 

@@ -55,6 +55,8 @@ class Descriptor:
     """Handed in always, only if it is "positive", or only if the field `flags` has a bit of `mask`."""
     flags: str = ""
     mask: int = 0
+    array: Array | None = None
+    """The field is one of this array's first element; it has to be the argument's first array."""
 
 
 @dataclass(frozen=True)

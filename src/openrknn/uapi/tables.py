@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from openrknn.uapi import dmabuf, drm, rknpu, rocket, v4l2
+from openrknn.uapi import dmabuf, drm, rga, rknpu, rocket, v4l2
 from openrknn.uapi.ioctl import Ioctl
 
-__all__ = ["DMA_BUF", "DMA_HEAP", "RKNPU", "RKNPU_MISC", "ROCKET", "SYNC_FILE", "TABLES", "V4L2", "Table"]
+__all__ = ["DMA_BUF", "DMA_HEAP", "RGA", "RKNPU", "RKNPU_MISC", "ROCKET", "SYNC_FILE", "TABLES", "V4L2", "Table"]
 
 
 @dataclass(frozen=True)
@@ -32,4 +32,5 @@ DMA_HEAP = Table("dma_heap", dmabuf.HEAP_IOCTLS)
 SYNC_FILE = Table("sync_file", dmabuf.FENCE_IOCTLS)
 DMA_BUF = Table("dma_buf", dmabuf.BUFFER_IOCTLS)
 V4L2 = Table("v4l2", v4l2.IOCTLS)
-TABLES = (RKNPU, ROCKET, RKNPU_MISC, DMA_HEAP, SYNC_FILE, DMA_BUF, V4L2)
+RGA = Table("rga", rga.IOCTLS)
+TABLES = (RKNPU, ROCKET, RKNPU_MISC, DMA_HEAP, SYNC_FILE, DMA_BUF, V4L2, RGA)

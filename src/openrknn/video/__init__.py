@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from openrknn.video.conversion import Conversion, boxes_for, convert
+from openrknn.video.converters import Converter, open_converter
 from openrknn.video.errors import FrameError, VideoError
 from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
 from openrknn.video.frame import Plane, VideoFrame
@@ -11,6 +12,7 @@ __all__ = [
     "ColourRange",
     "ColourSpace",
     "Conversion",
+    "Converter",
     "FrameError",
     "PixelFormat",
     "Plane",
@@ -18,4 +20,5 @@ __all__ = [
     "VideoFrame",
     "boxes_for",
     "convert",
+    "open_converter",
 ]

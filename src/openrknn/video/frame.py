@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.runtime.io.user_memory import DmaBuf
 from openrknn.video.errors import FrameError
 from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
 
@@ -97,6 +98,15 @@ class VideoFrame:
             raise FrameError(f"plane {number} of {self.format.name} is not mapped: only devices reach it")
         shape = (layout.rows(self.height), layout.row_bytes(self.width))
         return np.lib.stride_tricks.as_strided(plane.memory[plane.offset :], shape, (plane.stride, 1))
+
+    def as_dma_buf(self) -> tuple[DmaBuf, int]:
+        """What `Session.bind` takes: the dma-buf of pixels that need no conversion, and how many channels they have."""
+        plane, layout = self.planes[0], self.format.planes[0]
+        if self.format.is_yuv:
+            raise FrameError(f"the NPU reads no {self.format.name}; convert the frame (openrknn.video.convert)")
+        if plane.descriptor < 0:
+            raise FrameError("the frame is in ordinary memory; only dma-bufs are bound as they are")
+        return DmaBuf(plane.descriptor, offset=plane.offset, stride=plane.stride), layout.sample_bytes
 
     def release(self) -> None:
         """Give the memory back to the source. Releasing twice is allowed."""

@@ -55,6 +55,15 @@ def stored_bytes(tensor: Tensor) -> int:
     return needed // max(math.prod(tensor.native_shape[2:4]), 1) * pitch
 
 
+def row_bytes(tensor: Tensor) -> int | None:
+    """How far the rows of an image input are apart in memory; None for tensors without rows."""
+    if tensor.layout is not Layout.NC1HWC2 or not tensor.row_alignment:
+        return None
+    batches, channels, height, width = tensor.shape
+    rows = ImageRows.aligned((batches, height, width, channels), tensor.row_alignment)
+    return rows.row_pixels * channels * stored_type(tensor).itemsize
+
+
 def constant(model: Model, tensor: Tensor) -> Array:
     """The contents of a constant; graphs of dynamic shapes share those of graph 0."""
     if not tensor.elements:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ class DmaBuf:
     size_bytes: int | None = None
     """None: up to its end."""
     offset: int = 0
+    stride: int | None = None
+    """Bytes from row to row of an image; they have to be what the NPU reads. None: it is known that they are."""
 
     def length(self) -> int:
         """How many bytes are used."""
@@ -29,6 +32,49 @@ class DmaBuf:
         if self.offset < 0 or not 0 < wanted <= room:
             raise ValueError(f"descriptor {self.fd} has {total} bytes; {wanted} from {self.offset} on are wanted")
         return wanted
+
+
+class Framed(Protocol):
+    """A frame of video that lies in one dma-buf: `openrknn.video.VideoFrame`."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def height(self) -> int: ...
+
+    def as_dma_buf(self) -> tuple[DmaBuf, int]:
+        """Where it is, and how many channels its pixels have; an error if that is not one plane of pixels."""
+
+
+def without_frames(places: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, object]:
+    """Frames as the dma-bufs that they lie in, after making sure that their size is the input's ([N, H, W, C])."""
+    return {name: _without_frame(value, name, shapes.get(name, ())) for name, value in places.items()}
+
+
+def _without_frame(value: object, name: str, shape: tuple[int, ...]) -> object:
+    if not hasattr(value, "as_dma_buf"):
+        return value
+    frame = cast("Framed", value)
+    piece, channels = frame.as_dma_buf()
+    if shape != (1, frame.height, frame.width, channels):
+        raise ValueError(
+            f"{name!r}: a frame of {frame.width}x{frame.height} pixels with {channels} channels was given, and the "
+            f"input is {list(shape)} in memory [N, H, W, C]; convert the frame (openrknn.video.convert) instead"
+        )
+    return piece
+
+
+def check_stride(memory: DmaBuf, name: str, row_bytes: int | None) -> None:
+    """The NPU reads rows at one distance, which is in the model's commands."""
+    if memory.stride is None or memory.stride == row_bytes:
+        return
+    if row_bytes is None:
+        raise ValueError(f"{name!r} is no image with rows, and a stride of {memory.stride} bytes was given")
+    raise ValueError(
+        f"{name!r}: the rows of this memory are {memory.stride} bytes apart, and the NPU reads rows of {row_bytes}; "
+        f"have the frame allocated with a stride of {row_bytes}, or convert it (openrknn.video.convert)"
+    )
 
 
 def mapped(piece: DmaBuf) -> npt.NDArray[np.uint8]:

@@ -16,8 +16,8 @@ from openrknn.container.parts import DataType, Graph, Placement, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort
-from openrknn.runtime.io.tensors import StoredTensor
-from openrknn.runtime.io.user_memory import DmaBuf
+from openrknn.runtime.io.tensors import StoredTensor, row_bytes
+from openrknn.runtime.io.user_memory import DmaBuf, check_stride
 from openrknn.vendor.memory.tensor_memory import TensorMemory
 from openrknn.vendor.tables.enums import TensorType
 
@@ -124,6 +124,8 @@ class VendorProgram:
             known = ", ".join(natives)
             raise UnsupportedError(f"the library does not know tensor {tensor.name!r}; it has {known}")
         needed = max(natives[tensor.name].size_with_stride_bytes, tensor.size_bytes * self._batch)
+        if isinstance(given, DmaBuf):
+            check_stride(given, tensor.name, row_bytes(tensor))
         memory = self._memory(tensor.name, given, needed)
         self._memories[tensor.name] = memory
         whole = memory.array()
