@@ -8,6 +8,7 @@
     files       reading below a root path
     nodes       which NPUs there are, by the names of their drivers
     rknpu, rocket, software    one file per kind of NPU
+    rga         the engine that converts images
     board       chip and temperatures
     clients     who has a node open
     prometheus, exporter    the same for Prometheus
@@ -21,10 +22,10 @@ from openrknn.lazy import lazy_names
 
 if TYPE_CHECKING:
     from openrknn.monitor.read import read
-    from openrknn.monitor.reading import Client, Clock, Core, Memory, Node, Npu, Reading, Temperature
+    from openrknn.monitor.reading import Client, Clock, Core, Engine, Memory, Node, Npu, Reading, Rga, Temperature
 
-__all__ = ["Client", "Clock", "Core", "Memory", "Node", "Npu", "Reading", "Temperature", "read"]
+__all__ = ["Client", "Clock", "Core", "Engine", "Memory", "Node", "Npu", "Reading", "Rga", "Temperature", "read"]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"read": "read", "reading": "Client Clock Core Memory Node Npu Reading Temperature"}
+    __name__, {"read": "read", "reading": "Client Clock Core Engine Memory Node Npu Reading Rga Temperature"}
 )

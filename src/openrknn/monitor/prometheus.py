@@ -54,6 +54,15 @@ def _samples(reading: Reading) -> Iterator[Sample]:
         if npu.jobs is not None:
             yield "openrknn_npu_jobs_total", "counter", "Jobs that ran", labels, npu.jobs
             yield "openrknn_npu_failed_jobs_total", "counter", "Jobs that failed", labels, npu.failed_jobs or 0
+    yield from _rga_samples(reading)
+
+
+def _rga_samples(reading: Reading) -> Iterator[Sample]:
+    for number, engine in enumerate(() if reading.rga is None else reading.rga.engines):
+        if engine.load_percent is not None:
+            labels = {"engine": engine.name, "number": str(number)}
+            load = engine.load_percent / 100
+            yield "openrknn_rga_load_ratio", "gauge", "Load of an RGA core, from 0 to 1", labels, load
 
 
 def _series(npu: Npu) -> tuple[str, str, int]:

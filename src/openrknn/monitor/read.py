@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from openrknn.monitor import board, nodes, rknpu, rocket, software
+from openrknn.monitor import board, nodes, rga, rknpu, rocket, software
 from openrknn.monitor.reading import Core, Npu, Reading
 
 __all__ = ["read"]
@@ -25,7 +25,7 @@ def read(root: Path = Path("/"), previous: Reading | None = None) -> Reading:
     if previous is not None and now > previous.seconds:
         before = {_identity(npu): npu for npu in previous.npus}
         npus = tuple(_with_loads(npu, before.get(_identity(npu)), now - previous.seconds) for npu in npus)
-    return Reading(now, soc, npus)
+    return Reading(now, soc, npus, rga.read(root))
 
 
 def _npus(root: Path, soc: str | None) -> Iterator[Npu]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from openrknn.records import dataclass
 
-__all__ = ["Client", "Clock", "Core", "Memory", "Node", "Npu", "Reading", "Temperature"]
+__all__ = ["Client", "Clock", "Core", "Engine", "Memory", "Node", "Npu", "Reading", "Rga", "Temperature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,26 @@ class Npu:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    """One core of RGA."""
+
+    name: str
+    """"rga3_core0"."""
+    load_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rga:
+    """RGA, the engine for scaling and colour conversion beside the NPU."""
+
+    node: Node
+    version: str | None = None
+    """Of the vendor's driver."""
+    engines: tuple[Engine, ...] = ()
+    """Empty where the driver does not tell their load, or not to this user."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """Everything, at one moment."""
 
@@ -135,6 +155,8 @@ class Reading:
     soc: str | None
     """Name of the chip as in `openrknn.chips`; None on other machines."""
     npus: tuple[Npu, ...] = field(default=())
+    rga: Rga | None = None
+    """None without /dev/rga: on other machines, and on the mainline kernel, whose RGA is a V4L2 device."""
 
     def as_json(self) -> dict[str, Any]:
         """For `json.dumps`."""

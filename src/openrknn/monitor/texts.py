@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Sram", "devfreq_load", "driver_version", "interrupts", "loads", "meminfo", "sram", "switch"]
+__all__ = ["Sram", "devfreq_load", "driver_version", "interrupts", "loads", "meminfo", "rga_loads", "sram", "switch"]
 
 _CORE = re.compile(r"Core\s*(\d{1,3})\s*:\s*(\d{1,9})\s*%")
 _WHOLE = re.compile(r"NPU load\s*:\s*(\d{1,9})\s*%")
 _DEVFREQ = re.compile(r"\s*(\d{1,9})@(\d{1,15})(?:Hz)?")
 _VERSION = re.compile(r"v?(\d{1,4}(?:\.\d{1,4}){1,3})")
 _SRAM = re.compile(r"SRAM total size:\s*(\d{1,15}),\s*used:\s*(\d{1,15}),\s*free:\s*(\d{1,15})")
+_SCHEDULER = re.compile(r"scheduler\[\d{1,3}\]:\s*(\w{1,32})\s+load = (\d{1,3})\s*%")
 _SWITCH = {"on": True, "off": False}
 
 
@@ -46,6 +47,11 @@ def driver_version(text: str) -> str | None:
     """ "RKNPU driver: v0.9.8" or "0.9.8" -> "0.9.8"."""
     match = _VERSION.search(text)
     return match[1] if match else None
+
+
+def rga_loads(text: str) -> list[tuple[str, int]]:
+    """`load` of RGA: "scheduler[0]: rga3_core0", and in the next line "load = 42%". Old drivers give both "rga3"."""
+    return [(name, int(percent)) for name, percent in _SCHEDULER.findall(text)]
 
 
 def sram(text: str) -> Sram | None:

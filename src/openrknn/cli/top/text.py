@@ -50,7 +50,7 @@ def screen(reading: Reading, history: History | None = None) -> RenderableType:
         if npu.clients and npu.driver != "software":
             parts.append(_clients(npu))
         parts.append(Text())
-    return Group(*parts[:-1])
+    return Group(*parts[:-1], *_rga(reading))
 
 
 def _key(npu: Npu) -> str:
@@ -111,6 +111,16 @@ def _facts(npu: Npu) -> Text:
     if npu.jobs is not None:
         parts.append(f"{npu.jobs} jobs" + (f", {npu.failed_jobs} failed" if npu.failed_jobs else ""))
     return Text("  " + " · ".join(parts))
+
+
+def _rga(reading: Reading) -> list[Text]:
+    from rich.text import Text
+
+    if reading.rga is None:
+        return []
+    loads = [f"{one.name} {one.load_percent:.0f} %" for one in reading.rga.engines if one.load_percent is not None]
+    title = Text("RGA", "bold").append(f"  {reading.rga.version or ''}  {reading.rga.node.path}", "dim")
+    return [Text(), title, Text("  " + (" · ".join(loads) or "load unavailable: use sudo"))]
 
 
 def _celsius(zone: Temperature) -> str:

@@ -27,6 +27,32 @@ def check_nodes(facts: Facts) -> Iterator[Finding]:
         # A render node is enough; the card node is for the display's master.
         usable = [node for node in present if _may_open(facts, node)]
         yield from _verdict(facts, npu, usable, present)
+    yield from _rga(facts)
+
+
+def _rga(facts: Facts) -> Iterator[Finding]:
+    """The engine that converts video frames; without it the CPU does so."""
+    rga = facts.reading.rga
+    if rga is None:
+        return
+    if not rga.node.exists:
+        yield Finding(
+            "rga-no-node", Severity.NOTE, f"the host has RGA, and {rga.node.path} is not here",
+            "frames of cameras and decoders are converted by the CPU",
+            (f"$ docker run --device {rga.node.path} ...    # or podman run --device {rga.node.path}",),
+        )  # fmt: skip
+    elif not _may_open(facts, rga.node):
+        group = facts.group_name(rga.node.group_id or 0)
+        yield Finding(
+            "rga-no-permission", Severity.NOTE,
+            f"you may not open {rga.node.path} ({stat.filemode(rga.node.mode or 0)}, group {group})",
+            "frames of cameras and decoders are converted by the CPU",
+            ('$ sudo usermod -aG video "$USER"   # then log in again',
+             'a rule for udev: KERNEL=="rga", GROUP="video", MODE="0660"'),
+        )  # fmt: skip
+    else:
+        version = f" (driver {rga.version})" if rga.version else ""
+        yield Finding("rga", Severity.OK, f"RGA converts frames without the CPU: {rga.node.path}{version}")
 
 
 def _link(facts: Facts) -> Iterator[Finding]:
