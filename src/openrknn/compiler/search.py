@@ -50,8 +50,9 @@ RECIPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ranges by minmax, weights to the nearest", {"method": "minmax", "adaptive_rounding": False}),
 )
 """Ways to int8 that take no longer on the NPU. entropy is not among them: it loses everything on some networks."""
-_BETTER = 0.9
-"""What another way has to leave of a loss to be taken without being asked for."""
+_BETTER, _GAIN_DB = 0.9, 3.0
+"""What another way has to leave of a loss to be better; or it loses about as much, and its outputs have so much less
+noise in the mean: of a few scores and classes the loss alone is a matter of chance."""
 
 
 def improved(onnx: Any, options: CompileOptions, made: Compiled, check: Check) -> Compiled:
@@ -70,7 +71,7 @@ def improved(onnx: Any, options: CompileOptions, made: Compiled, check: Check) -
         with suppress(CompileError):  # what cannot be made so stays as it was
             other = compile_stages(onnx, replace(options, **changes), seen)
             loss, others = judge.loss(other.model, items, number)
-            if loss < _BETTER * least:
+            if _is_better((loss, others), (least, each)):
                 best, least, each = other, loss, others
     if best is not made:
         best.check = check(best)
@@ -82,6 +83,11 @@ def improved(onnx: Any, options: CompileOptions, made: Compiled, check: Check) -
             f"({worst.measure}, {worst.snr_db:.1f} dB): --accuracy-drop 1% looks for a model that does not"
         )
     return best
+
+
+def _is_better(new: tuple[float, list[OutputLoss]], old: tuple[float, list[OutputLoss]]) -> bool:
+    gain = sum(entry.snr_db for entry in new[1]) - sum(entry.snr_db for entry in old[1])
+    return new[0] < _BETTER * old[0] or (new[0] * _BETTER <= old[0] and gain > _GAIN_DB * len(new[1]))
 
 
 def _judge_for(made: Compiled, options: CompileOptions, seconds: float) -> LossJudge | None:
@@ -129,16 +135,16 @@ class _Search:
 
     def run(self) -> Compiled:
         self._try("int8", self.options)
-        best = self.options
+        best, at = self.options, 0
         if not self.made[0][1].graph.given:  # a model that is quantised already keeps its scales
             for name, changes in RECIPES:
                 if self._is_held:
                     break
                 if any(getattr(self.options, key) != value for key, value in changes.items()):
-                    before = min(entry[0] for entry in self.made)
                     asked = replace(self.options, **changes)
-                    if self._try(f"int8, {name}", asked) < before:
-                        best = asked
+                    self._try(f"int8, {name}", asked)
+                    if _is_better(self.made[-1][::2], self.made[at][::2]):
+                        best, at = asked, len(self.made) - 1
         target = target_of(self.options.chip)
         if not self._is_held and target.can_mix:
             self._try("int8 and fp16", best, Mixing(self._judge_of, choose_by_time, -self.bound))
@@ -156,7 +162,7 @@ class _Search:
         """Whether what holds is int8 alone, which fp16 is never faster than."""
         return self._is_held and self.made[-1][1].format_name == "int8"
 
-    def _try(self, name: str, options: CompileOptions, mixing: Mixing | None = None) -> float:
+    def _try(self, name: str, options: CompileOptions, mixing: Mixing | None = None) -> None:
         asked = replace(options, accuracy_drop=None, metric=None)
         if asked.progress is not None:
             asked.progress("recipe", len(self.attempts), len(RECIPES) + 3)
@@ -167,7 +173,6 @@ class _Search:
         loss, each = self.judge.loss(made.model, items_of(made.model, variant), number)
         self.attempts.append(Attempt(name, loss, min(entry.snr_db for entry in each), made.costs[1].time_ms))
         self.made.append((loss, made, each))
-        return loss
 
     def _judge_of(self) -> LossJudge:
         assert self.judge is not None, "int8 was measured first"
