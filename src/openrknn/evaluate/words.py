@@ -33,11 +33,13 @@ def points(report: Report) -> str:
     return f"{size:.1f}{unit} {'lost' if drop >= 0 else 'gained'}"
 
 
-def level(report: Report, failures: int) -> str:
-    """good, fair or poor."""
+def level(report: Report, failures: int, *, is_required: bool = False) -> str:
+    """good, fair or poor. Without a float model and without requirements a number is neither: somebody has to look."""
     if failures or report.value is None:
         return "poor"
-    if report.drop is None or not report.metric.is_share or report.drop <= _SMALL_LOSS:
+    if report.drop is None:
+        return "good" if is_required else "fair"
+    if not report.metric.is_share or report.drop <= _SMALL_LOSS:
         return "good"
     return "fair" if report.drop <= _LARGE_LOSS else "poor"
 

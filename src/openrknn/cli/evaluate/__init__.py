@@ -180,7 +180,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.cli.common.files import save_page
         from openrknn.pages.evaluate import render
 
-        save_page(arguments.report, render(report, failures), output)
+        save_page(arguments.report, render(report, failures, is_required=bool(arguments.require)), output)
     if report.end == "interrupted":
         return _INTERRUPTED
     return EXIT_WORSE if failures else 0

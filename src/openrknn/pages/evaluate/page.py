@@ -25,8 +25,8 @@ _WITH_BOXES = ("detect", "segment", "pose", "obb")
 _MOST_PROBLEMS = 200
 
 
-def render(report: Report, failures: Sequence[str] = ()) -> str:
-    """The page as one text."""
+def render(report: Report, failures: Sequence[str] = (), *, is_required: bool = False) -> str:
+    """The page as one text. `is_required`: whether there were requirements that could fail."""
     title = clean(PurePath(report.model.model).name, 60)
     parts = (
         section("worst", "Worst samples", _worst(report), note=_worst_note(report)),
@@ -38,13 +38,13 @@ def render(report: Report, failures: Sequence[str] = ()) -> str:
         folded("left-out", "Samples that were left out", _problems(report)),
     )
     body = tag("main", tag("header", tag("p", "openrknn evaluate", class_="brand"), tag("h1", title),
-                           _verdict(report, failures)), *parts)  # fmt: skip
+                           _verdict(report, failures, is_required)), *parts)  # fmt: skip
     style = f"{asset('style.css')}\n{asset('evaluate/style.css')}"
     whole = join((body, footer("openrknn evaluate")))
     return document(f"{title} · openrknn evaluate", whole, style=style, pictures=True)
 
 
-def _verdict(report: Report, failures: Sequence[str]) -> Markup:
+def _verdict(report: Report, failures: Sequence[str], is_required: bool) -> Markup:
     metric = report.metric
     samples = f"{report.evaluated} of {report.total}" if report.evaluated != report.total else str(report.evaluated)
     own = (metric.title, metric.text(report.value), _interval(report))
@@ -55,7 +55,7 @@ def _verdict(report: Report, failures: Sequence[str]) -> Markup:
     else:
         numbers = [own, ("Samples", samples, _ENDS.get(report.end, "")), ("Time", duration(report.seconds), "")]
     words = failures[0] if failures else sentence(report)
-    return verdict(level(report, len(failures)), words, numbers, next_step(report) or None)
+    return verdict(level(report, len(failures), is_required=is_required), words, numbers, next_step(report) or None)
 
 
 def _signed(report: Report) -> str:
@@ -90,15 +90,15 @@ def _worst(report: Report) -> Markup | None:
         kinds = (("found", "found"), ("missed", "missed"), ("wrong", "found, but not there"))
         keys = [tag("li", tag("span", class_=f"box {look}"), words) for look, words in kinds]
         legend = tag("ul", *keys, class_="keys")
-    return join((tag("div", *(_figure(one) for one in report.worst), class_="worst"), legend))
+    return join((tag("div", *(_figure(one, report.task) for one in report.worst), class_="worst"), legend))
 
 
-def _figure(one: Worst) -> Markup:
+def _figure(one: Worst, task: str) -> Markup:
     shown = None
     if one.image:
         data = base64.b64encode(one.image).decode("ascii")
         shown = tag("img", src=f"data:image/jpeg;base64,{data}", alt=clean(one.name, 120), loading="lazy")
-    lines = [tag("b", clean(one.name, 120)), tag("div", _quality(one), class_="muted")]
+    lines = [tag("b", clean(one.name, 120)), tag("div", _quality(one, task), class_="muted")]
     if one.expected:
         lines.append(tag("div", "expected: ", clean(one.expected, 300)))
     if one.said:
@@ -108,8 +108,9 @@ def _figure(one: Worst) -> Markup:
     return tag("figure", shown, tag("figcaption", *lines))
 
 
-def _quality(one: Worst) -> str:
-    text = f"{100 * one.quality:.0f} % right"
+def _quality(one: Worst, task: str) -> str:
+    words = "F1 " if task in _WITH_BOXES else "the right class: " if task == "classify" else ""
+    text = f"{words}{100 * one.quality:.0f} %" + ("" if words else " right")
     return text if one.reference_quality is None else f"{text}, float {100 * one.reference_quality:.0f} %"
 
 
@@ -118,7 +119,7 @@ def _worst_table(report: Report) -> Markup:
     heads = ["sample", "quality", "expected", "found", *(["float"] if has_float else [])]
     rows = []
     for one in report.worst:
-        cells = [clean(one.name, 120), _quality(one), clean(one.expected, 500), clean(one.said, 500)]
+        cells = [clean(one.name, 120), _quality(one, report.task), clean(one.expected, 500), clean(one.said, 500)]
         cells += [clean(one.reference_said, 500)] if has_float else []
         rows.append(tag("tr", *(tag("td", cell, class_="wrap") for cell in cells)))
     head = tag("tr", *(tag("th", words, scope="col") for words in heads))
