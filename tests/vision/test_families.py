@@ -38,7 +38,9 @@ KNOWN: dict[str, tuple[Frame, Shapes]] = {
     "yolox-flat": (Frame(416, 416), [(1, 3549, 85)]),
     "yolov10": (SQUARE, [(1, 300, 6)]),
     "retinaface": (Frame(320, 320), [(1, 4200, 4), (1, 4200, 2), (1, 4200, 10)]),
-    "blaze": (Frame(128, 128), [(1, 896, 16), (1, 896, 1)]),
+    "blaze-face": (Frame(128, 128), [(1, 896, 16), (1, 896, 1)]),
+    "blaze-palm": (Frame(192, 192), [(1, 2016, 18), (1, 2016, 1)]),
+    "blaze-person": (Frame(224, 224), [(1, 2254, 12), (1, 2254, 1)]),
     "landmarks-hand": (Frame(224, 224), [(1, 63), (1, 1), (1, 1), (1, 63)]),
     "landmarks-person": (
         Frame(256, 256),

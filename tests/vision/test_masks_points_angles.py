@@ -257,7 +257,7 @@ def test_blaze(way: Way, side: int, strides: tuple[int, ...], points: int) -> No
     score = way(chance.normal(-6, 3, (1, len(cells_of), 1)))
     place = way(chance.uniform(5, 40, (1, len(cells_of), 4 + 2 * points)))
     frame = Frame(side, side)
-    assert blaze.matches([place.shape, score.shape], frame)
+    assert blaze.matches(side, [place.shape, score.shape], frame)
     expected: slow.Found = []
     rows = []
     for row, ((x, y), logit, numbers) in enumerate(zip(cells_of, floats(score)[0], floats(place)[0], strict=True)):

@@ -116,8 +116,9 @@ FAMILIES: tuple[Family, ...] = (
            pose.matches_split, pose.decode_split, partial(_channels, 64), threshold=SAFE),
     Family("retinaface", "detect", "RetinaFace",
            retinaface.matches, retinaface.decode, _one, threshold=SAFE),
-    Family("blaze", "detect", "MediaPipe: faces, palms, people",
-           blaze.matches, blaze.decode, _one, threshold=SAFE),
+    *(Family(f"blaze-{name}", "detect", f"MediaPipe: detector of {what}", partial(blaze.matches, side),
+             blaze.decode, _one, threshold=SAFE)
+      for name, what, side in (("face", "faces", 128), ("palm", "palms", 192), ("person", "people", 224))),
     *(Family(f"landmarks-{name}", "pose", f"MediaPipe: points of one {name}", partial(landmarks.matches, size),
              partial(landmarks.decode, size), _one, threshold=SAFE)
       for name, size in (("hand", 63), ("person", 195), ("face", 1404))),

@@ -10,6 +10,7 @@ LISTS = {"coco": 80, "coco90": 90, "imagenet": 1000, "voc": 21, "cityscapes": 19
 
 _ALONE = {
     "retinaface": ("face",), "landmarks-hand": ("hand",), "landmarks-face": ("face",),
+    "blaze-face": ("face",), "blaze-palm": ("palm",), "blaze-person": ("person",),
     "mask": ("background", "foreground"),
 }  # fmt: skip
 """Families whose models all have the same classes."""

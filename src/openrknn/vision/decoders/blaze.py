@@ -26,12 +26,11 @@ POINTS = {128: 6, 192: 7, 224: 4}
 """Side of the input -> keypoints of each object."""
 
 
-def matches(shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
-    """A box with its points, and a score, for every anchor."""
-    if frame.width != frame.height or frame.width not in _LAYERS:
-        return False
-    count, points = len(anchors(frame.width)), POINTS[frame.width]
-    return sorted(tuple(shape) for shape in shapes) == [(1, count, 1), (1, count, 4 + 2 * points)]
+def matches(side: int, shapes: Sequence[tuple[int, ...]], frame: Frame) -> bool:
+    """A box with its points, and a score, for every anchor of an input of this size."""
+    count, points = len(anchors(side)), POINTS[side]
+    wanted = [(1, count, 1), (1, count, 4 + 2 * points)]
+    return frame == Frame(side, side) and sorted(tuple(shape) for shape in shapes) == wanted
 
 
 @lru_cache(maxsize=4)
