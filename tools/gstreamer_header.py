@@ -1,6 +1,6 @@
-"""native/gstreamer/protocol.h: the packets of `openrknn.gstreamer.wire` in C, and the colours of `openrknn.vision.draw`.
+"""native/gstreamer/protocol.h: the packets of `openrknn.gstreamer.wire`, and colours of `openrknn.vision.draw`.
 
-    python -m tools.gstreamer_header native/gstreamer
+python -m tools.gstreamer_header native/gstreamer
 """
 
 from __future__ import annotations

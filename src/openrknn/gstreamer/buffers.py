@@ -70,7 +70,9 @@ def frame_of(
         raise FormatError("a frame is cut short")
     form, width, height, space, colours, planes, regions, copies = head.unpack_from(payload)
     if planes > MOST_PLANES or regions > MOST_REGIONS:
-        raise FormatError(f"a frame with {planes} planes and {regions} regions; {MOST_PLANES} and {MOST_REGIONS} at most")
+        raise FormatError(
+            f"a frame with {planes} planes and {regions} regions; {MOST_PLANES} and {MOST_REGIONS} at most"
+        )
     if len(payload) != head.size + planes * plane.size + regions * region.size:
         raise FormatError("a frame is cut short")
     if form >= len(FORMATS) or space >= len(SPACES) or colours >= len(RANGES):

@@ -22,7 +22,17 @@ _MODULES = (
 )  # fmt: skip
 _ANALYTICS = "gstreamer-analytics-1.0 >= 1.24"
 _DEBIAN = "apt install gcc pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev libpango1.0-dev"
-_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wl,-z,defs", "-Wl,-z,now")
+_FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+    "-Wl,-z,defs",
+    "-Wl,-z,now",
+)
 """As native/gstreamer/CMakeLists.txt has them."""
 
 

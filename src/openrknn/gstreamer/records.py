@@ -30,7 +30,9 @@ def packed(result: Result, region: int, origin: tuple[int, int], size: tuple[int
         case Objects():
             parts += [_object(result, result.found, row, region, origin) for row in range(len(result.found))]
         case Ranking():
-            rows = zip(result.found.classes[:_RANKED].tolist(), result.found.probabilities[:_RANKED].tolist(), strict=True)
+            rows = zip(
+                result.found.classes[:_RANKED].tolist(), result.found.probabilities[:_RANKED].tolist(), strict=True
+            )
             parts += [
                 _record(Kind.CLASS, region, number, score, place, label=result.label(number)) for number, score in rows
             ]
@@ -67,7 +69,9 @@ def _object(result: Result, found: Objects, row: int, region: int, origin: tuple
 def _inside(mask: Array, box: Array) -> tuple[Array, tuple[int, int]]:
     """The part of a mask that its box covers, in whole pixels, and where that begins."""
     height, width = mask.shape
-    left, top = (min(max(int(np.floor(value)), 0), limit) for value, limit in zip(box[:2], (width, height), strict=True))
+    left, top = (
+        min(max(int(np.floor(value)), 0), limit) for value, limit in zip(box[:2], (width, height), strict=True)
+    )
     right, bottom = (min(int(np.ceil(value)), limit) for value, limit in zip(box[2:], (width, height), strict=True))
     part = mask[top : max(bottom, top), left : max(right, left)]
     return np.where(part, np.uint8(_INSIDE), np.uint8(0)), (left, top)

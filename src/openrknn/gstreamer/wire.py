@@ -68,7 +68,8 @@ _RECORD = (
 FIELDS = MappingProxyType({
     "request": (("uint32_t", "version"), ("uint32_t", "operation"), ("uint64_t", "number"),
                 ("uint32_t", "payload_bytes"), ("uint32_t", "descriptors")),
-    "reply": (("int32_t", "code"), ("uint32_t", "in_descriptor"), ("uint64_t", "number"), ("uint64_t", "payload_bytes")),
+    "reply": (("int32_t", "code"), ("uint32_t", "in_descriptor"), ("uint64_t", "number"),
+              ("uint64_t", "payload_bytes")),
     "frame": (("uint32_t", "format"), ("uint32_t", "width"), ("uint32_t", "height"), ("uint32_t", "colour_space"),
               ("uint32_t", "colour_range"), ("uint32_t", "planes"), ("uint32_t", "regions"), ("uint32_t", "copies")),
     "plane": (("uint64_t", "offset"), ("uint32_t", "stride"), ("uint32_t", "descriptor")),

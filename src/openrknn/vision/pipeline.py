@@ -1,7 +1,7 @@
 """`Pipeline`: a model that takes pictures and gives what is in them.
 
-    with Pipeline("yolo.rknn") as detect:
-        detect("street.jpg").save("street_boxes.jpg")
+with Pipeline("yolo.rknn") as detect:
+    detect("street.jpg").save("street_boxes.jpg")
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.pool import SessionPool
+from openrknn.video import VideoFrame
 from openrknn.vision.families import Family, recognize
-from openrknn.vision.geometry import place
+from openrknn.vision.geometry import Placement, place
 from openrknn.vision.heads import Array, Frame, Settings, heads_of, original_shape
 from openrknn.vision.labels import names_for
-from openrknn.vision.pictures import Pixels, as_pixels, fitted
+from openrknn.vision.pictures import Pixels, as_pixels, fitted, frame_fitted
 from openrknn.vision.prefetch import newest, prefetch
 from openrknn.vision.result import Result
 from openrknn.vision.results import Objects
@@ -140,7 +141,10 @@ class Pipeline(Closing):
     # -- running -------------------------------------------------------------------------------------------------
 
     def __call__(self, picture: object, name: str = "") -> Result:
-        """What is in one picture: a path, an array [height, width, 3] of uint8 with red first, or a Pillow image."""
+        """What is in one picture: a path, an array [height, width, 3] of uint8 with red first, a Pillow image, or a
+        `VideoFrame`, which goes into the model's input in one step and whose result has no `pixels`."""
+        if isinstance(picture, VideoFrame):
+            return self._run_frame(picture, name or f"frame {picture.number}")
         label = name or (os.fspath(picture) if isinstance(picture, str | os.PathLike) else "picture")
         return self._run(as_pixels(picture, label), label)
 
@@ -148,6 +152,15 @@ class Pipeline(Closing):
         started = time.perf_counter()
         placement = place(pixels.shape[1], pixels.shape[0], self.frame, self.fit)
         ready = fitted(pixels, placement, channels=self.channels, order=self.order)
+        return self._finish(name, pixels, placement, ready, started)
+
+    def _run_frame(self, frame: VideoFrame, name: str) -> Result:
+        started = time.perf_counter()
+        placement = place(frame.width, frame.height, self.frame, self.fit)
+        ready = frame_fitted(frame, self.frame, self.fit, channels=self.channels, order=self.order)
+        return self._finish(name, None, placement, ready, started)
+
+    def _finish(self, name: str, pixels: Pixels | None, placement: Placement, ready: Pixels, started: float) -> Result:
         prepared = time.perf_counter()
         # "raw": int8 stays int8, and the decoders compare it as it is.
         assert self._pool is not None  # the constructor has made one or was given one
