@@ -25,14 +25,16 @@ EXAMPLES = (
     "sudo openrknn library --install /usr                where programs look for the vendor's",
     "openrknn library --uninstall ~/.local",
     "openrknn library --machine aarch64 --install board  for a board, with a cross compiler",
+    "openrknn library --gstreamer                        the GStreamer elements, for this user",
     "openrknn library --status                           the engine that computes for programs",
 )
-_ACTIONS = ("install", "uninstall", "status", "stop")
+_ACTIONS = ("install", "uninstall", "gstreamer", "status", "stop")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     from openrknn.capi.parts import MACHINES
+    from openrknn.gstreamer.places import plugin_folder
 
     build = parser.add_argument_group("to build programs")
     build.add_argument("--cflags", action="store_true", help="print the options for the compiler")
@@ -44,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--force", action="store_true", help="replace files that are not openrknn's")
     place.add_argument("--engine", metavar="PROGRAM", help="what the installed library starts as its engine")
     place.add_argument("--machine", choices=MACHINES, help="for programs of this machine (default: this one)")
+    plugin = parser.add_argument_group("GStreamer")
+    plugin.add_argument(
+        "--gstreamer", metavar="DIR", nargs="?", const=str(plugin_folder()), action=OutputFolder,
+        help="compile the elements openrknn and openrknnoverlay into DIR (default: this user's plugins)",
+    )  # fmt: skip
     engine = parser.add_argument_group("the engine")
     engine.add_argument("--status", action="store_true", help="say whether it runs, for whom, and what it takes")
     engine.add_argument("--stop", action="store_true", help="end it; calls that programs make fail from then on")
@@ -51,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Print, install, or look at the engine."""
-    actions = [name for name in _ACTIONS if getattr(arguments, name)]
+    actions = [name for name in _ACTIONS if getattr(arguments, name) not in (None, False)]
     if arguments.cflags or arguments.libs:
         actions.append("cflags and --libs")
     if len(actions) > 1:
@@ -62,6 +69,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         return _install(arguments, output)
     if arguments.uninstall:
         return _uninstall(arguments, output)
+    if arguments.gstreamer is not None:
+        return _gstreamer(arguments.gstreamer, output)
     if arguments.status or arguments.stop:
         return _engine(output, stop=arguments.stop)
     if arguments.cflags or arguments.libs:
@@ -140,6 +149,19 @@ def _uninstall(arguments: argparse.Namespace, output: Output) -> int:
     _tell(done, output)
     for path in done.left:
         output.line(f"{path} stays: it is not openrknn's")
+    return 0
+
+
+def _gstreamer(folder: str, output: Output) -> int:
+    from openrknn.gstreamer.build import engine_command, install
+    from openrknn.gstreamer.places import plugin_folder
+
+    path = install(Path(folder))
+    output.data({"plugin": str(path), "engine": list(engine_command())})
+    output.line(f"wrote {path}")
+    if path.parent.resolve() != plugin_folder().resolve():
+        output.line(f"export GST_PLUGIN_PATH={shlex.quote(str(path.parent.resolve()))}")
+    output.line("gst-inspect-1.0 openrknn   lists its properties")
     return 0
 
 

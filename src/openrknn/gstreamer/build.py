@@ -14,7 +14,7 @@ from openrknn.errors import UnsupportedError
 from openrknn.fakekernel.preload import build, host_machine, source_folder
 from openrknn.gstreamer.wire import ENGINE_NAME
 
-__all__ = ["PLUGIN", "engine_command", "install", "plugin", "plugin_folder", "problem"]
+__all__ = ["PLUGIN", "engine_command", "install", "plugin", "problem"]
 
 PLUGIN = "libgstopenrknn.so"
 _MODULES = (
@@ -75,15 +75,8 @@ def plugin(extra: tuple[str, ...] = ()) -> Path:
     return build(host_machine(), PLUGIN, sources, words, state)
 
 
-def plugin_folder() -> Path:
-    """Where GStreamer looks for plugins of this user."""
-    data = os.environ.get("XDG_DATA_HOME")
-    base = Path(data) if data else Path.home() / ".local" / "share"
-    return base / "gstreamer-1.0" / "plugins"
-
-
 def install(folder: Path) -> Path:
-    """Build the plugin and put it into a folder; GStreamer finds it there if it is `plugin_folder()`."""
+    """Build the plugin and put it into a folder; GStreamer finds it by itself in `places.plugin_folder()`."""
     built = plugin()
     target = folder / PLUGIN
     folder.mkdir(parents=True, exist_ok=True)

@@ -60,9 +60,7 @@ class Engine:
             operation, number, payload = _request(packet)
             code, parts = 0, self._answer(operation, number, payload, descriptors)
         except Exception as error:  # noqa: BLE001 - it is told to whoever asked
-            is_ours = isinstance(error, RknnError | OSError | ValueError)
-            text = str(error) if is_ours else f"{type(error).__name__}: {error}"
-            code, parts = -1, [text.encode(errors="replace")]
+            code, parts = -1, [_words(error).encode(errors="replace")]
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -83,7 +81,10 @@ class Engine:
         if self._pipeline is not None:
             self._pipeline.close()
             self._pipeline = None
-        pipeline = self._pipeline = open_pipeline(options)
+        try:
+            pipeline = self._pipeline = open_pipeline(options)
+        except Exception as error:
+            raise FormatError(f"{options.get('model', 'model')}: {_words(error)}") from error
         summary = f"{pipeline.family.about} on {pipeline.device}, {pipeline.frame.width}x{pipeline.frame.height}"
         return "\n".join((summary, *pipeline.notes)).encode()
 
@@ -119,6 +120,13 @@ class Engine:
         except ConnectionError:
             return False
         return True
+
+
+def _words(error: Exception) -> str:
+    """What a user is told."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) if isinstance(error, RknnError | ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _request(packet: bytes) -> tuple[int, int, memoryview]:
