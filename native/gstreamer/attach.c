@@ -82,7 +82,7 @@ static gint64 object_of(const struct target *target, gint region_id) {
     GstVideoRegionOfInterestMeta *region =
         region_id > 0 ? gst_buffer_get_video_region_of_interest_meta_id(target->buffer, region_id) : NULL;
     GstStructure *details = region ? gst_video_region_of_interest_meta_get_param(region, DETAILS_NAME) : NULL;
-    return details && gst_structure_get_uint(details, "analytics-id", &number) ? number : -1;
+    return details && gst_structure_get_uint(details, "analytics-id", &number) ? (gint64)number : -1;
 }
 
 static void relate(struct target *target, gint64 outer, guint inner) {

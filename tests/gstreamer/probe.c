@@ -3,14 +3,20 @@
  *     probe PIPELINE [ACTION@FRAME ...]
  *
  * Actions happen when that frame (counted from 1) has reached `out`: kill (the engine of the element `net`), seek (to the
- * beginning, flushing), eos, stop (to READY and to PLAYING again), stats. */
+ * beginning, flushing), eos, stop (to READY and to PLAYING again), stats. An appsrc called `feed` gets three red NV12 frames
+ * of 64x64, with padded rows, as dma-bufs (memfds, really); called `plain`, in memory of another kind. */
 #define _GNU_SOURCE
+#include <gst/allocators/allocators.h>
+#include <gst/app/gstappsrc.h>
 #include <gst/gst.h>
 #include <gst/video/video.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #ifdef HAVE_ANALYTICS
 #include <gst/analytics/analytics.h>
 #endif
@@ -144,6 +150,41 @@ static gboolean tell(GstMessage *message) {
     return GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR;
 }
 
+/* Red in limited range BT.601: Y 81, U 90, V 240. */
+static GstBuffer *red_frame(gboolean is_shared) {
+    enum { SIDE = 64, STRIDE = 80, LUMA = 4096, BYTES = LUMA + STRIDE * SIDE + STRIDE * SIDE / 2 };
+    gsize offsets[GST_VIDEO_MAX_PLANES] = {LUMA, LUMA + STRIDE * SIDE};
+    gint strides[GST_VIDEO_MAX_PLANES] = {STRIDE, STRIDE};
+    uint8_t *pixels = g_malloc0(BYTES);
+    for (int row = 0; row < SIDE; row++) memset(pixels + offsets[0] + row * STRIDE, 81, SIDE);
+    for (int row = 0; row < SIDE / 2; row++)
+        for (int pair = 0; pair < SIDE / 2; pair++) {
+            pixels[offsets[1] + row * STRIDE + 2 * pair] = 90;
+            pixels[offsets[1] + row * STRIDE + 2 * pair + 1] = 240;
+        }
+    GstBuffer *buffer = gst_buffer_new();
+    if (is_shared) {
+        int descriptor = memfd_create("probe", MFD_CLOEXEC);
+        if (write(descriptor, pixels, BYTES) != BYTES) abort();
+        GstAllocator *allocator = gst_dmabuf_allocator_new();
+        gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator, descriptor, BYTES));
+        gst_object_unref(allocator);
+        g_free(pixels);
+    } else {
+        gst_buffer_append_memory(buffer, gst_memory_new_wrapped(0, pixels, BYTES, 0, BYTES, pixels, g_free));
+    }
+    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, SIDE, SIDE, 2, offsets, strides);
+    return buffer;
+}
+
+static void feed(const char *name, gboolean is_shared) {
+    GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), name);
+    if (!source) return;
+    for (int at = 0; at < 3; at++) gst_app_src_push_buffer(GST_APP_SRC(source), red_frame(is_shared));
+    gst_app_src_end_of_stream(GST_APP_SRC(source));
+    gst_object_unref(source);
+}
+
 int main(int count, char **words) {
     GError *error = NULL;
     gst_init(NULL, NULL);
@@ -159,6 +200,8 @@ int main(int count, char **words) {
     GstBus *bus = gst_element_get_bus(pipeline);
     gboolean is_over = FALSE;
     if (gst_element_set_state(pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE) printf("state change failed\n");
+    feed("feed", TRUE);
+    feed("plain", FALSE);
     while (!is_over) {
         GstMessage *message = gst_bus_timed_pop(bus, GST_CLOCK_TIME_NONE);
         is_over = tell(message);

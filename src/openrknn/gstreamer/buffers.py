@@ -107,10 +107,11 @@ def part_of(frame: VideoFrame, region: Region) -> tuple[VideoFrame, Region] | No
     """
     layouts = frame.format.planes
     across, down = max(one.horizontal for one in layouts), max(one.vertical for one in layouts)
-    left, top = max(region[0], 0) // across * across, max(region[1], 0) // down * down
+    left, top = max(region[0], 0), max(region[1], 0)
     right, bottom = min(region[0] + region[2], frame.width), min(region[1] + region[3], frame.height)
     if right <= left or bottom <= top:
         return None
+    left, top = left // across * across, top // down * down
     planes = [
         Plane(
             plane.offset + top // layout.vertical * plane.stride + left // layout.horizontal * layout.sample_bytes,
