@@ -12,6 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from openrknn.compiler import compile_model
+from openrknn.compiler.accuracy.judge import LossJudge
 from openrknn.compiler.accuracy.precision import rank_by_time
 from openrknn.compiler.errors import CalibrationError, OptionError
 from openrknn.compiler.importer import import_model
@@ -24,6 +25,7 @@ from openrknn.container.model import Model
 from tests.cli.run import run
 from tests.compiler.nets import Array, Net, feeds
 from tests.compiler.test_equalise import SHAPE, uneven
+from tests.compiler.test_qdq import CHANNELS, build
 
 
 def test_uneven_channels_are_equalised_and_stay_int8() -> None:
@@ -210,3 +212,50 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert accuracy["is_held"]
     assert accuracy["bound"] == 0.02
     assert run(capsys, "compile", source, "-o", target, "--accuracy-drop", "soon").code != 0
+
+
+def test_a_quantised_model_keeps_its_scales() -> None:
+    model = build("uint8", "int8", per_channel=True)
+    data = feeds((1, CHANNELS, 12, 10), 4)
+    made = compile_model(model, calibration=data, accuracy_drop=0.5, check=False)
+    assert made.accuracy is not None
+    assert made.accuracy.chosen == "int8"
+    assert made.data == compile_model(model, check=False).data
+    tight = compile_model(model, calibration=data, accuracy_drop=1e-9, check=False)
+    assert tight.accuracy is not None
+    assert {entry.name for entry in tight.accuracy.attempts} <= {"int8", "int8 and fp16"}  # no recipe changes ranges
+
+
+def test_boxes_and_scores_in_one_output_hold_the_bound() -> None:
+    """Ultralytics' form: boxes in pixels and scores of 0 to 1 share one output, but no scale."""
+    net = Net(5)
+    stem = net.add("Relu", net.conv("x", 8, 16, 3, pads=[1] * 4))
+    boxes = net.add("Mul", net.add("Sigmoid", net.conv(stem, 16, 4)), net.constant(np.full((1, 4, 1, 1), 300.0)))
+    scores = net.add("Sigmoid", net.add("Mul", net.conv(stem, 16, 3), net.constant(np.full((1, 3, 1, 1), 3.0))))
+    size = net.constant([1, -1, 64], np.int64)
+    parts = [net.add("Reshape", value, size) for value in (boxes, scores)]
+    model = net.model({"x": (1, 8, 8, 8)}, [net.add("Concat", *parts, axis=1)])
+    made = compile_model(model, calibration=feeds((1, 8, 8, 8), 4), accuracy_drop="5%", check=False)
+    assert made.accuracy is not None
+    assert made.accuracy.is_held
+    (output,) = made.accuracy.as_json()["outputs"]
+    assert output["kind"] == "detections"
+
+
+def test_one_odd_input_does_not_take_the_steps_of_all_others() -> None:
+    """A value that one calibration input drives far beyond: min-max holds it, ranges by percentile leave it out."""
+    net = Net(7)
+    large = net.add("Relu", net.conv("x", 8, 8))
+    for _ in range(2):
+        large = net.add("Mul", large, large)
+    model = net.model({"x": SHAPE}, [net.add("Tanh", net.conv(large, 8, 8))])
+    data = feeds(SHAPE, 40)
+    data[0][0, :, 4, 3] *= 4.0
+    usual = data[8:24]
+    losses = []
+    for method in ("minmax", "percentile"):
+        made = compile_model(model, calibration=data, method=method, check=False)
+        variant = made.variants[0]
+        judge = LossJudge(variant.source, variant.graph, [{"x": entry} for entry in usual], made.preprocess)
+        losses.append(judge.loss(made.model)[0])
+    assert losses[1] < 0.7 * losses[0]
