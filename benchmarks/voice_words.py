@@ -31,7 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.check.compare_answers import edits
+from openrknn.evaluate.metrics.text import edits
 from openrknn.voice import Transcriber, open_set
 from openrknn.voice.audio import read_audio, resample
 from openrknn.voice.decoding import most_tokens, search

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from openrknn.check.answer import Answer, read_answer
-from openrknn.check.compare_answers import answer_of, edits, judge_answer, judge_text, judge_transcript
+from openrknn.check.compare_answers import answer_of, judge_answer, judge_text, judge_transcript
 from openrknn.check.fields import Fields
 from openrknn.check.tolerance import Tolerance, judge
 from openrknn.container.model import TensorSpec
 from openrknn.container.parts import Quantization
+from openrknn.evaluate.metrics.text import edits
 from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking
 

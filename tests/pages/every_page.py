@@ -43,6 +43,16 @@ def _check(page: Path) -> None:
     _command("check", model, "--golden", golden, "--report", page)
 
 
+def _evaluate(page: Path) -> None:
+    images, rows = page.with_suffix(""), []
+    images.mkdir()
+    for name, kind in (("coffee", "espresso"), ("cat", "tabby"), ("page", "<i>menu</i>")):
+        (images / f"{name}.jpg").write_bytes((IMAGES / f"{name}.jpg").read_bytes())
+        rows.append(f'{{"input": "{name}.jpg", "class": "{kind}"}}')
+    (images / "samples.jsonl").write_text("\n".join(rows), "utf-8")
+    _command("evaluate", CLASSIFIER, images / "samples.jsonl", "--report", page)
+
+
 def _timeline(page: Path) -> None:
     _command("trace", "timeline", ROOT / "examples" / "traces" / "tiny.trace", "-o", page)
 
@@ -94,8 +104,9 @@ def _language(page: Path) -> None:
 
 
 PAGES: dict[str, Callable[[Path], None]] = {
-    "check": _check, "compare": _compare, "compile": _compile, "demo": _demo, "inspect": _inspect,
-    "language": _language, "lint": _lint, "parted": _parted, "timeline": _timeline, "voice": _voice,
+    "check": _check, "compare": _compare, "compile": _compile, "demo": _demo, "evaluate": _evaluate,
+    "inspect": _inspect, "language": _language, "lint": _lint, "parted": _parted, "timeline": _timeline,
+    "voice": _voice,
 }  # fmt: skip
 WITHOUT_VERDICT = {"demo"}
 """Not a report: it shows what the examples do."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from openrknn.check.answer import Answer, Box, Label
+from openrknn.evaluate.metrics.text import edits, spoken
 from openrknn.quantities import count_of
 from openrknn.vision.result import Result
 from openrknn.vision.results import Areas, Objects, Ranking, Reading
@@ -217,28 +217,6 @@ def _in_words(result: Result) -> str:
             return f"{_text(result)!r:.60}"
         case _:
             return result.in_words()
-
-
-_NOT_SPOKEN = re.compile(r"[^\w' ]+")
-_LONGEST = 20_000
-"""The table of edits grows with the square."""
-
-
-def edits(found: Sequence[str], expected: Sequence[str]) -> int:
-    """The least number of changes that turn one into the other."""
-    if len(found) > _LONGEST or len(expected) > _LONGEST:
-        return int(list(found) != list(expected)) * max(len(found), len(expected))
-    row = list(range(len(expected) + 1))
-    for at, word in enumerate(found, 1):
-        before, row[0] = row[0], at
-        for number, other in enumerate(expected, 1):
-            before, row[number] = row[number], min(row[number] + 1, row[number - 1] + 1, before + (word != other))
-    return row[-1]
-
-
-def spoken(text: str) -> list[str]:
-    """The words without capitals and punctuation, which nobody hears."""
-    return _NOT_SPOKEN.sub(" ", text.lower()).split()
 
 
 def judge_transcript(found: str, expected: str, allowed: float) -> tuple[list[str], str]:
