@@ -12,7 +12,7 @@ __all__ = ["GROUPS", "NAMES", "Command", "load_command"]
 
 _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
-    "run models": ("run", "models", "demo", "examples", *_PICTURES, "vision", "stream"),
+    "run models": ("run", "models", "demo", "examples", *_PICTURES, "vision", "stream", "watch"),
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
     "talk": ("chat", "llm"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare", "evaluate", "check"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 _PATIENCE_SECONDS = 10.0
@@ -14,11 +15,17 @@ class Broadcast:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._picture = b""
+        self._picture: bytes | Callable[[], bytes] = b""
+        self._drawing = threading.Lock()
+        self._drawn: tuple[int, bytes] = (0, b"")
+        """The last picture that somebody asked for, and its number."""
         self._state: dict[str, Any] = {"picture": 0, "ended": False, "trouble": ""}
 
-    def publish(self, picture: bytes, state: dict[str, Any]) -> None:
-        """Replace picture and state; the state's `picture` is a number that grows."""
+    def publish(self, picture: bytes | Callable[[], bytes], state: dict[str, Any]) -> None:
+        """Replace picture and state; the state's `picture` is a number that grows.
+
+        A function makes the picture when somebody looks: most pictures of many cameras are never seen.
+        """
         with self._changed:
             self._picture = picture
             self._state = {**state, "picture": self._state["picture"] + 1, "ended": False, "trouble": ""}
@@ -44,4 +51,14 @@ class Broadcast:
         """A picture with a higher number, and the state; no picture if none came in time, or none will come."""
         with self._changed:
             self._changed.wait_for(lambda: self._state["picture"] > than or self._state["ended"], _PATIENCE_SECONDS)
-            return (self._picture if self._state["picture"] > than else b""), self._state
+            picture, state = self._picture, self._state
+        if state["picture"] <= than:
+            return b"", state
+        return (picture if isinstance(picture, bytes) else self._draw(state["picture"], picture)), state
+
+    def _draw(self, number: int, picture: Callable[[], bytes]) -> bytes:
+        """Once for all who look."""
+        with self._drawing:
+            if self._drawn[0] != number:
+                self._drawn = (number, picture())
+            return self._drawn[1]

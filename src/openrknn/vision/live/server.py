@@ -49,10 +49,11 @@ def serve(host: str, port: int) -> Iterator[tuple[Broadcast, str]]:
         thread.join()
 
 
-class _Server(TidyServer):
-    def __init__(self, host: str, port: int, broadcast: Broadcast) -> None:
-        super().__init__(host, port, _Handler)
-        self.broadcast = broadcast
+class LiveServer(TidyServer):
+    """A server of pages that may be for this machine only."""
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(host, port, handler)
         bound = str(self.server_address[0])
         self.is_private = ip_address(bound).is_loopback
         shown = "127.0.0.1" if bound == "0.0.0.0" else "[::1]" if bound == "::" else bound
@@ -65,6 +66,12 @@ class _Server(TidyServer):
         return not self.is_private or name == "localhost" or _is_loopback(name)
 
 
+class _Server(LiveServer):
+    def __init__(self, host: str, port: int, broadcast: Broadcast) -> None:
+        super().__init__(host, port, _Handler)
+        self.broadcast = broadcast
+
+
 def _is_loopback(name: str) -> bool:
     try:
         return ip_address(name).is_loopback
@@ -72,38 +79,30 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-class _Handler(BaseHTTPRequestHandler):
+class LiveHandler(BaseHTTPRequestHandler):
+    """Answers with pages and pictures; nothing is kept by browsers."""
+
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "openrknn", ""
     timeout = 30
     """Seconds for one read or write: a browser that fell asleep holds nothing."""
-    server: _Server
+    server: LiveServer
 
-    def do_GET(self) -> None:
-        if not self.server.knows(self.headers.get("Host", "")):
-            self._answer(b"this page is for this machine only; --host opens it\n", "text/plain", HTTPStatus.FORBIDDEN)
-            return
-        address = urlsplit(self.path)
-        match address.path:
-            case "/":
-                page = resources.files("openrknn.vision.live").joinpath("page.html").read_bytes()
-                self._answer(page, "text/html; charset=utf-8")
-            case "/state":
-                self._answer(_encoded(self.server.broadcast.state), "application/json")
-            case "/picture":
-                self._picture(parse_qs(address.query).get("after", ["0"])[0])
-            case "/stream.mjpg":
-                self._pictures()
-            case _:
-                self._answer(b"not here\n", "text/plain", HTTPStatus.NOT_FOUND)
+    def is_for_us(self) -> bool:
+        """Whether the browser means this server; where not, it has been told."""
+        if self.server.knows(self.headers.get("Host", "")):
+            return True
+        self.answer(b"this page is for this machine only; --host opens it\n", "text/plain", HTTPStatus.FORBIDDEN)
+        return False
 
-    def _picture(self, after: str) -> None:
+    def send_picture(self, broadcast: Broadcast, after: str) -> None:
+        """One that is newer than number `after`."""
         than = int(after) if after.isascii() and after.isdigit() and len(after) < 12 else 0
-        picture, state = self.server.broadcast.newer(than)
+        picture, state = broadcast.newer(than)
         status = HTTPStatus.OK if picture else HTTPStatus.NO_CONTENT
-        self._answer(picture, "image/jpeg", status, {"X-State": _encoded(state).decode()})
+        self.answer(picture, "image/jpeg", status, {"X-State": encoded(state).decode()})
 
-    def _pictures(self) -> None:
+    def send_pictures(self, broadcast: Broadcast) -> None:
         """Until the source or the listener ends. Each boundary comes at once: browsers show a picture only after it."""
         self.close_connection = True
         self.send_response(HTTPStatus.OK)
@@ -112,17 +111,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(_BOUNDARY)
-        number, state = 0, self.server.broadcast.state
+        number, state = 0, broadcast.state
         while not state["ended"]:
-            picture, state = self.server.broadcast.newer(number)
+            picture, state = broadcast.newer(number)
             if picture:
                 number = state["picture"]
                 head = f"Content-Type: image/jpeg\r\nContent-Length: {len(picture)}\r\n\r\n".encode()
                 self.wfile.write(head + picture + b"\r\n" + _BOUNDARY)
 
-    def _answer(
+    def answer(
         self, body: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, more: dict[str, str] | None = None
     ) -> None:
+        """A whole answer."""
         self.send_response(status)
         headers = {
             "Content-Type": kind,
@@ -141,5 +141,27 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests are not worth a line each."""
 
 
-def _encoded(state: dict[str, Any]) -> bytes:
+class _Handler(LiveHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        if not self.is_for_us():
+            return
+        address = urlsplit(self.path)
+        match address.path:
+            case "/":
+                page = resources.files("openrknn.vision.live").joinpath("page.html").read_bytes()
+                self.answer(page, "text/html; charset=utf-8")
+            case "/state":
+                self.answer(encoded(self.server.broadcast.state), "application/json")
+            case "/picture":
+                self.send_picture(self.server.broadcast, parse_qs(address.query).get("after", ["0"])[0])
+            case "/stream.mjpg":
+                self.send_pictures(self.server.broadcast)
+            case _:
+                self.answer(b"not here\n", "text/plain", HTTPStatus.NOT_FOUND)
+
+
+def encoded(state: Any) -> bytes:
+    """JSON that a header can hold."""
     return json.dumps(state, allow_nan=False).encode("ascii")
