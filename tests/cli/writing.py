@@ -38,7 +38,7 @@ NOT_WRITTEN = frozenset({
     "--temperature",
     "--threads", "--threshold", "--timeout", "--tls-cert", "--tls-client-ca", "--tls-key", "--token-file", "--tokens",
     "--top", "--top-k", "--top-p", "--uninstall", "--vad", "--verify-with", "--versions", "--voice", "--voice-streams",
-    "--wake", "--warmup", "--weights", "--window", "--workers", "--wyoming", "action", "audio", "file", "files",
+    "--wake", "--warmup", "--weights", "--window", "--workers", "--wyoming", "action", "audio", "config", "file", "files",
     "first", "message", "model", "models", "name", "onnx", "other", "program", "second", "shell", "sources", "text",
     "what", "words",
     "--budget", "--float", "--max-drop", "--require", "--size", "--worst", "data",

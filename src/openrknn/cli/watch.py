@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,11 +70,13 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             return _check(settings, watch, output)
         with contextlib.ExitStack() as stack:
             address = stack.enter_context(serve_page(watch)) if settings.page.is_on else ""
+            ending = stack.enter_context(_signals(watch))
             words = count_of(len(settings.cameras), "camera")
             output.value(f"{address}  {words}; Ctrl-C stops it" if address else f"{words}; Ctrl-C stops it")
             output.stream.flush()
             watch.start()
-            _wait(watch, arguments.seconds)
+            with contextlib.suppress(KeyboardInterrupt):
+                ending.wait(arguments.seconds)
     output.line(f"{count_of(sum(view.events for view in watch.cameras.values()), 'event')}")
     output.data({
         "schema_version": 1,
@@ -85,19 +88,20 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _wait(watch: Watch, limit: float | None) -> None:
-    """Until a signal says so. SIGHUP loads the models again, in a thread: a handler must not wait."""
+@contextlib.contextmanager
+def _signals(watch: Watch) -> Iterator[threading.Event]:
+    """SIGTERM sets the event. SIGHUP loads the models again, in a thread: a handler must not wait."""
     ending = threading.Event()
-    before = {}
+
+    def end(_number: int, _frame: object) -> None:
+        ending.set()
 
     def reload(_number: int, _frame: object) -> None:
         threading.Thread(target=watch.reload, name="openrknn-reload", daemon=True).start()
 
-    for number, action in ((signal.SIGTERM, lambda *_: ending.set()), (signal.SIGHUP, reload)):
-        before[number] = signal.signal(number, action)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, end), signal.SIGHUP: signal.signal(signal.SIGHUP, reload)}
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            ending.wait(limit)
+        yield ending
     finally:
         for number, old in before.items():
             signal.signal(number, old)

@@ -20,7 +20,6 @@ from openrknn.watch.settings import Camera
 __all__ = ["Capture", "Frame", "Newest", "open_source"]
 
 _LOG = logging.getLogger(__name__)
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _STEADY_SECONDS = 30.0
 """A source that gave frames for so long was well: the next loss is the first one again."""
 
@@ -108,6 +107,7 @@ class Capture:
         changed: Callable[[bool, str], None] = lambda is_online, reason: None,
         clock: Callable[[], float] = time.time,
         source: Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Pixels]]] = open_source,
+        pauses: tuple[float, float] = (1.0, 60.0),
     ) -> None:
         self.camera = camera
         self.newest = Newest()
@@ -117,6 +117,8 @@ class Capture:
         self.skipped = 0
         """Frames that came faster than the camera's rate."""
         self._ready, self._changed, self._clock, self._source = ready, changed, clock, source
+        self._first_pause, self._longest_pause = pauses
+        """Seconds before the source is opened again: after the first loss, and after many."""
         self._stopping = threading.Event()
         self._number = 0
         self._due = 0.0
@@ -187,7 +189,7 @@ class Capture:
             self.lose(reason)
             if time.monotonic() - begun > _STEADY_SECONDS:
                 pause = 0.0
-            pause = min(2 * pause or _FIRST_PAUSE, _LONGEST_PAUSE)
+            pause = min(2 * pause or self._first_pause, self._longest_pause)
             self._stopping.wait(pause)
             self.reconnections += 1
 

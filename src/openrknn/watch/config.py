@@ -66,7 +66,14 @@ class _File:
         self.path, self.lines = path, text.splitlines()
 
     def line_of(self, table: str, key: str) -> int:
-        """Where a key of a table is written; the table's own line where the key is missing, or 0."""
+        """Where a key of a table is written, also as a table of its own; else the table's line, or 0."""
+        at = self._line_of(table, key)
+        header = re.compile(rf"\s*\[\[?\s*{re.escape('.'.join(filter(None, (table.partition('#')[0], key))))}\s*[\].]")
+        if key and not (at and re.match(rf"\s*\"?{re.escape(key)}\"?\s*(=|\.)", self.lines[at - 1])):
+            return next((line for line, words in enumerate(self.lines, 1) if header.match(words)), at)
+        return at
+
+    def _line_of(self, table: str, key: str) -> int:
         base, _, number = table.partition("#")
         header = re.compile(rf"\s*\[\[?\s*{re.escape(base)}\s*\]?\]") if base else None
         at, wanted = 0, int(number or 1)

@@ -93,14 +93,16 @@ def detector_onnx(width: int = 160, height: int = 96, *, steep: float = _STEEP) 
 
 
 def write_detector(
-    path: str | Path, *, target: str = "rk3588", steep: float = _STEEP, size: tuple[int, int] = (160, 96)
-) -> Path:
+    path: str | Path, *, target: str = "rk3588", steep: float = _STEEP, size: tuple[int, int] = (160, 96),
+    check: bool = True,
+) -> Path:  # fmt: skip
     """Compile it."""
     from openrknn.compiler.api import compile_model
     from openrknn.wholefiles import write_atomically
 
     place = Path(path)
-    made = compile_model(detector_onnx(*size, steep=steep), target=target, mean=[0, 0, 0], std=[255, 255, 255])
+    onnx = detector_onnx(*size, steep=steep)
+    made = compile_model(onnx, target=target, mean=[0, 0, 0], std=[255, 255, 255], check=check)
     write_atomically(place, made.data)
     return place
 

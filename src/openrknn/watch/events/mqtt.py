@@ -113,6 +113,11 @@ class Broker:
         for topic, payload in (*self._announced.items(), *states.items()):
             self._client.publish(topic, payload, qos=0, retain=True)
 
+    def is_connected(self, seconds: float = 0.0) -> bool:
+        """Whether there is a connection, or comes one in that time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._is_connected, seconds)
+
     # -- called by the engine and the delivery ----------------------------------------------------------------------
 
     def show(self, states: Mapping[str, str]) -> None:

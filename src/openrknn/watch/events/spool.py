@@ -25,6 +25,8 @@ __all__ = ["Event", "Spool"]
 
 _LOG = logging.getLogger(__name__)
 _FILE = "events.sqlite"
+_LOCK_SECONDS = 0.1
+"""One program at a time: there is nothing to wait for."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS events (number INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL);
@@ -61,7 +63,9 @@ class Spool(Closing):
         self._is_full = False
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(os.path.join(folder, _FILE), check_same_thread=False, isolation_level=None)
+            self._base = sqlite3.connect(
+                os.path.join(folder, _FILE), timeout=_LOCK_SECONDS, check_same_thread=False, isolation_level=None
+            )
             self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute("PRAGMA synchronous = FULL")
