@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from types import TracebackType
+from typing import BinaryIO
 
 __all__ = ["SmallBroker"]
 
@@ -147,10 +148,10 @@ def _length(size: int) -> bytes:
             return bytes(found)
 
 
-def _read_length(stream: object) -> int:
+def _read_length(stream: BinaryIO) -> int:
     size = shift = 0
     while True:
-        byte = stream.read(1)[0]  # type: ignore[attr-defined]
+        byte = stream.read(1)[0]
         size |= (byte & 127) << shift
         shift += 7
         if not byte & 128:

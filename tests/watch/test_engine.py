@@ -33,7 +33,8 @@ LINES = (Line("middle", ((0.5, 0), (0.5, 1))),)
 
 def _camera(number: int, models: tuple[str, ...] = ("squares",)) -> Camera:
     tracking = TrackerSettings(lost_seconds=RULES.lost)
-    return Camera(f"cam{number}", f"test:{number}", models, rate=RATE, zones=ZONES, lines=LINES, tracking=tracking)
+    source = f"test:{number}?fps={RATE}"
+    return Camera(f"cam{number}", source, models, rate=RATE, zones=ZONES, lines=LINES, tracking=tracking)
 
 
 class Theatre:
@@ -47,10 +48,14 @@ class Theatre:
             tuple(cameras), (ModelSettings("squares", detector, threshold=0.5),), spool=folder / "spool",
             workers="in-process", slots=1, events=Events((FileSink(folder / "events.jsonl"),), snapshots=False), **more,
         )  # fmt: skip
-        self.watch = Watch(settings, clock=lambda: self.now, source=open_source, observe=self._observe)
+        self.watch = Watch(settings, clock=self._clock, source=self._source, observe=self._observe)
         self.streams = {name: view.capture.frames() for name, view in self.watch.cameras.items()}
-        for view in self.watch.cameras.values():
-            view.capture._stopping.wait = lambda _seconds: False  # type: ignore[method-assign,assignment]
+
+    def _clock(self) -> float:
+        return self.now
+
+    def _source(self, camera: Camera, _wait: object) -> Iterator[tuple[int, Pixels]]:
+        return open_source(camera, lambda _seconds: False, self._clock)
 
     def _observe(self, feed: Any, frame: Any, _happenings: object) -> None:
         number = self.scenes[feed.camera.name].number_of(frame.pixels)
@@ -84,19 +89,19 @@ class Theatre:
         for name, scene in self.scenes.items():
             want = expected(self.seen[name], scene, RULES, self.now)
             assert reported(events, name) == want
-            assert want.total() > 1
+        assert len(events) > 2 * len(self.scenes)
         ids = [event["id"] for event in events]
         assert ids == sorted(set(ids))
 
 
 def test_sixteen_cameras_report_exactly_what_happens(tmp_path: Path, detector: Path) -> None:
     theatre = Theatre(tmp_path, detector, [_camera(number) for number in range(16)])
-    theatre.play(45)
-    assert sum(len(rows) for rows in theatre.seen.values()) == 16 * 45
+    theatre.play(30)
+    assert sum(len(rows) for rows in theatre.seen.values()) == 16 * 30
     theatre.check()
 
 
-def test_a_camera_that_was_away_and_a_model_that_was_replaced_change_nothing_else(tmp_path: Path, detector: Path) -> None:
+def test_a_camera_that_was_away_and_a_new_model_change_nothing_else(tmp_path: Path, detector: Path) -> None:
     own = Path(shutil.copy(detector, tmp_path / "squares.rknn"))
     theatre = Theatre(tmp_path, own, [_camera(number) for number in range(3)])
     theatre.play(30)
@@ -166,7 +171,7 @@ def _first_result(run: Callable[[], Any]) -> Any:
 def test_models_that_find_no_objects_are_refused(tmp_path: Path, detector: Path) -> None:
     with pytest.raises(WatchError, match="no class 'dog'; there are person, car, cat"):
         SharedModel(ModelSettings("squares", detector, classes=("dog",)), open_host("software", "in-process"))
-    with pytest.raises(WatchError, match="model squares: .*missing"):
+    with pytest.raises(WatchError, match=r"model squares: .*missing"):
         SharedModel(ModelSettings("squares", tmp_path / "missing.rknn"), open_host("software", "in-process"))
 
 

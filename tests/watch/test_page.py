@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from openrknn.pictures import Pixels
 from openrknn.watch import Watch
+from openrknn.watch.capture import open_source
 from openrknn.watch.page import serve_page
 from openrknn.watch.settings import Camera, Events, FileSink, Line, ModelSettings, Page, WatchSettings, Zone
 from tests.browser import Browser
@@ -30,10 +32,15 @@ def _page(folder: Path, detector: Path, token: str | None = None) -> Iterator[tu
         events=Events((FileSink(folder / "events.jsonl"),)), page=Page(port=0, token=token),
     )  # fmt: skip
     now = [1000.0]
-    with Watch(settings, clock=lambda: now[0]) as watch, serve_page(watch) as address:
-        capture = watch.cameras["yard"].capture
-        capture._stopping.wait = lambda _seconds: False  # type: ignore[method-assign,assignment]
-        frames = capture.frames()
+
+    def clock() -> float:
+        return now[0]
+
+    def source(camera: Camera, _wait: object) -> Iterator[tuple[int, Pixels]]:
+        return open_source(camera, lambda _seconds: False, clock)
+
+    with Watch(settings, clock=clock, source=source) as watch, serve_page(watch) as address:
+        frames = watch.cameras["yard"].capture.frames()
         for _ in range(30):
             now[0] += 0.2
             next(frames)
@@ -68,7 +75,7 @@ def test_tells_states_images_events_and_metrics(tmp_path: Path, detector: Path) 
         assert 'openrknn_watch_captured_frames_total{camera="yard"} 30.0' in text
         assert 'openrknn_watch_online{camera="street"} 0.0' in text
         assert 'openrknn_watch_analysed_frames_total{camera="yard",model="squares"} 30.0' in text
-        for path in ("cameras/nobody.jpg", "cameras/yard.gif", "events/99999.jpg", "events/x.jpg", "../etc/passwd", "x"):
+        for path in ("cameras/nobody.jpg", "cameras/yard.gif", "events/99999.jpg", "events/x.jpg", "../passwd", "x"):
             assert _get(address + path)[0] == 404
 
 

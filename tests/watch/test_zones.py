@@ -33,7 +33,8 @@ def _told(monitor: Monitor, x: float | None, now: float, **more: Any) -> list[st
 def test_enter_loiter_and_leave_take_their_time() -> None:
     zone = Zone("door", LEFT, enter_seconds=1, leave_seconds=2, loiter_seconds=5)
     monitor = _monitor((zone,))
-    assert [_told(monitor, 20, now) for now in (0.0, 0.5, 1.0, 4.0, 5.0, 9.0)] == [[], [], ["enter"], [], ["loiter"], []]
+    told = [_told(monitor, 20, now) for now in (0.0, 0.5, 1.0, 4.0, 5.0, 9.0)]
+    assert told == [[], [], ["enter"], [], ["loiter"], []]
     assert monitor.counts() == {"door": {"person": 1}}
     assert [_told(monitor, 80, now) for now in (10.0, 11.9)] == [[], []]
     assert _told(monitor, 20, 11.95) == []  # back in time: it never left
@@ -87,7 +88,9 @@ def test_the_anchor_is_the_bottom_or_the_centre() -> None:
     assert _told(_monitor((Zone("a", below, anchor="center"),)), 50, 0.0, y=60) == ["enter"]
 
 
-@pytest.mark.parametrize(("point", "inside"), [((5, 5), True), ((0, 0), True), ((10, 5), False), ((5, 10), False), ((-1, 5), False)])
+@pytest.mark.parametrize(
+    ("point", "inside"), [((5, 5), True), ((0, 0), True), ((10, 5), False), ((5, 10), False), ((-1, 5), False)]
+)
 def test_left_and_upper_edges_belong_to_a_polygon(point: tuple[float, float], inside: bool) -> None:
     assert is_inside(point, ((0, 0), (10, 0), (10, 10), (0, 10))) is inside
 

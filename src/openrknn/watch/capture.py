@@ -76,16 +76,19 @@ class Newest:
             return frame
 
 
-def open_source(camera: Camera, wait: Callable[[float], bool]) -> Iterator[tuple[int, Pixels]]:
+def open_source(
+    camera: Camera, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic
+) -> Iterator[tuple[int, Pixels]]:
     """The source's own numbers and frames. `wait` sleeps and says whether to stop; files come at the camera's rate."""
     if camera.source.startswith(PREFIX):
         scene = parse_scene(camera.source)
-        number = 0
+        begun, number = clock(), 0
         while True:
             yield number, scene.frame(number)
-            number += 1
-            if wait(1 / scene.fps):
+            if wait(max((number + 1) / scene.fps - (clock() - begun), 0.0)):
                 return
+            # The world does not wait for a camera that was held up.
+            number = max(number + 1, round((clock() - begun) * scene.fps))
     found = entries(camera.source)
     is_live = any(entry.kind == "live" for entry in found)
     for number, shot in enumerate(shots(found)):

@@ -20,6 +20,8 @@ _Array = np.ndarray[Any, np.dtype[np.float64]]
 _SECOND_LIMIT, _UNCONFIRMED_LIMIT, _SAME = 0.5, 0.7, 0.15
 _LEAST_FRAMES = 2.5
 """A camera of one frame in ten seconds would lose everything between two frames."""
+_REGULAR = (0.6, 1.5)
+"""Frame intervals between two frames of a camera that is in time."""
 _ROUNDING = 1e-9
 """Of times: a track is lost for exactly as long as it may be, give or take the rounding of a sum of intervals."""
 
@@ -86,13 +88,16 @@ class Tracker:
         """One frame: the confirmed tracks that are in it. `now` is its time, later than that of the frame before."""
         boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
         scores = np.asarray(scores, np.float64)
-        self._predict(now)
+        steps = self._predict(now)
         high = [row for row in range(len(scores)) if scores[row] > self.settings.high]
         low = [row for row in range(len(scores)) if self.settings.low < scores[row] <= self.settings.high]
         frame = _Frame(boxes, scores, labels, now)
 
         confirmed = [track for track in self._tracks if track.is_confirmed]
         rest, left = self._match(confirmed, high, frame, self.settings.match, is_fused=True)
+        if not _REGULAR[0] <= steps <= _REGULAR[1]:
+            # Frames that were held up on their way show less movement than their times say: where was it last seen?
+            rest, left = self._match(rest, left, frame, self.settings.match, is_fused=True, is_last=True)
         again, _ = self._match([one for one in rest if not one.is_lost], low, frame, _SECOND_LIMIT, is_fused=False)
         for track in again:
             track.is_lost = True
@@ -105,21 +110,29 @@ class Tracker:
         self._forget_doubles()
         return [track for track in self._tracks if track.is_confirmed and not track.is_lost]
 
-    def _predict(self, now: float) -> None:
+    def _predict(self, now: float) -> float:
+        """Where all should be by now; frame intervals since the last frame."""
         steps = 1.0 if self._last is None else max(now - self._last, 0.0) / self.interval
         self.expire(now)
         for track in self._tracks:
             if track.is_lost:
                 track.filter.stop()
             track.filter.predict(steps)
+        return steps
 
     def _match(
-        self, tracks: list[Track], rows: list[int], frame: _Frame, limit: float, *, is_fused: bool
-    ) -> tuple[list[Track], list[int]]:
-        """Tracks and boxes that found nobody. `is_fused`: a box of low score is farther away."""
+        self, tracks: list[Track], rows: list[int], frame: _Frame, limit: float, *, is_fused: bool,
+        is_last: bool = False,
+    ) -> tuple[list[Track], list[int]]:  # fmt: skip
+        """Tracks and boxes that found nobody.
+
+        `is_fused`: a box of low score is farther away. `is_last`: by where tracks were last seen, not where they should
+        be.
+        """
         if not tracks or not rows:
             return tracks, rows
-        near = overlaps(np.array([track.filter.box for track in tracks]), frame.boxes[rows])
+        places = [track.box if is_last else track.filter.box for track in tracks]
+        near = overlaps(np.array(places), frame.boxes[rows])
         costs = 1 - near * frame.scores[rows] if is_fused else 1 - near
         others = np.array([[track.label != frame.labels[row] for row in rows] for track in tracks])
         costs[others] = np.inf
