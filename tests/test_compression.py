@@ -84,9 +84,9 @@ def test_eights_by_hand() -> None:
     ("broken", "words"),
     [
         (Lane(np.zeros(4, np.uint8), np.zeros(16, np.uint8)), "header has 4 bytes"),
-        (lane("0" * 64, head="00 00 00 00 99 99 99 99"), "nobody has seen"),
-        (lane("0" * 64, head="00 00 00 01 10 32 54 76"), "nobody has seen"),
-        (lane("0" * 64, head="ff 00 00 00 10 32 54 76"), "nobody has seen"),
+        (lane("0" * 64, head="00 00 00 00 99 99 99 99"), "which is unknown"),
+        (lane("0" * 64, head="00 00 00 01 10 32 54 76"), "which is unknown"),
+        (lane("0" * 64, head="ff 00 00 00 10 32 54 76"), "which is unknown"),
         (lane("0" * 64, head="44 00 00 00 10 32 54 76"), "32 runs in a header of 16 bytes"),
         (lane("000"), "end after 3 of 40 weights"),
         (lane(""), "end after 0 of 40 weights"),

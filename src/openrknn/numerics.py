@@ -335,6 +335,6 @@ def pack_int4(values: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     if numbers.size % 2:
         raise ValueError(f"{numbers.size} numbers do not fill whole bytes")
     if np.any((numbers < -8) | (numbers > 7)):
-        raise ValueError("a 4-bit number lies between -8 and 7")
+        raise ValueError("a 4-bit number must be between -8 and 7")
     halves = (numbers & 0xF).astype(np.uint8).reshape(-1, 2)
     return halves[:, 0] | (halves[:, 1] << np.uint8(4))

@@ -31,7 +31,7 @@ def test_a_decoder_is_made_and_shown(step: Path, tmp_path: Path, capsys: pytest.
         assert decoder.step(3).shape == (TOKENS,)
     assert main(["inspect", str(made)]) == 0
     shown = capsys.readouterr().out
-    assert "16 at the most, 24 logits a step" in shown
+    assert "at most 16, 24 logits a step" in shown
     assert "model    step.rknn:" in shown
     assert main(["inspect", str(made), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "decoder"

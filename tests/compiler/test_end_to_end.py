@@ -216,7 +216,7 @@ def test_bad_requests_have_one_clear_message_each() -> None:
         compile_model(model, calibration=[np.zeros((3, 3))])
     with pytest.raises(CompileError, match="std of input 'x' is 0"):
         compile_model(model, std=0.0)
-    with pytest.raises(ValueError, match="method 'guess' is not known"):
+    with pytest.raises(ValueError, match="method 'guess' is unknown"):
         compile_model(model, method="guess")
 
 

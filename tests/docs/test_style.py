@@ -1,9 +1,11 @@
-"""Pages and `--help` avoid the phrases that docs/style.md lists. Evidence: that table."""
+"""Pages, `--help` and messages avoid the phrases that docs/style.md lists. Evidence: that table."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +62,31 @@ def test_help_uses_plain_terms() -> None:
             if hits := found_in(one.format_help()):
                 wrong[name] = hits
     assert wrong == {}, "see docs/style.md"
+
+
+def messages(path: Path) -> Iterator[str]:
+    """The strings of a module that are not docstrings, if any of its lines has a phrase."""
+    source = path.read_text(encoding="utf-8")
+    if not found_in(source.replace("`", "'")):
+        return
+    tree = ast.parse(source)
+    documentation = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for statement in node.body
+        if isinstance(statement, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
+
+
+def test_messages_use_plain_terms() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {hit}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for text in messages(path)
+        for hit in found_in(text)
+    ]
+    assert wrong == [], "see docs/style.md"

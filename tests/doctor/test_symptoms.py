@@ -220,7 +220,7 @@ ROWS = [
         "echo performance | sudo tee /sys/class/devfreq/27700000.npu/governor", Severity.WARNING),
     Row("NPU slow and hot", hot, "throttling", "npu-thermal has 92 °C", "fan", Severity.WARNING),
     Row("load stuck at 20000%", stuck, "load-stuck", "20000 % load", "rknpu/reset", Severity.WARNING),
-    Row("load stuck at 99%", stuck_below_hundred, "load-stuck", "99 % load and nobody has the NPU open", "rknpu/reset",
+    Row("load stuck at 99%", stuck_below_hundred, "load-stuck", "99 % load and no process has the NPU open", "rknpu/reset",
         Severity.WARNING),
     Row("no /dev/rknpu", drm, "drm-build", "no /dev/rknpu is normal", "", Severity.OK),
     Row("no /dev/accel/accel0: not built", not_built, "rocket-not-built", "built without CONFIG_DRM_ACCEL_ROCKET",

@@ -95,8 +95,8 @@ def test_calibration_data_may_come_from_a_function_or_a_reader() -> None:
     ("given", "text"),
     [
         ({"devise": "auto"}, "has no option 'devise'; there are: target"),
-        ({"precision": "int7"}, "precision 'int7' is not known"),
-        ({"prefer": "gpu"}, "prefer='gpu' is not known"),
+        ({"precision": "int7"}, "precision 'int7' is unknown"),
+        ({"prefer": "gpu"}, "prefer='gpu' is unknown"),
         ({"learn_shapes": "maybe"}, "neither on nor off"),
         ({"shapes": "1x3"}, "is not NAME=1x3x224x224"),
         ({"shapes": "[1]"}, "is no dict"),

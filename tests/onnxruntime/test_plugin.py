@@ -389,7 +389,7 @@ assert np.array_equal(session().run(None, feed)[0], found[0])  # a new engine
 try:
     second.run(None, feed)
 except Exception as error:
-    assert "given back" in str(error), error  # the numbers of the old one mean nothing to it
+    assert "released" in str(error), error  # the numbers of the old one mean nothing to it
 else:
     raise AssertionError("it ran in another engine")
 print("done")

@@ -274,13 +274,13 @@ def test_truths_are_0_and_1(features: Session) -> None:
 
 def test_wrong_words_are_named(features: Session) -> None:
     array = np.zeros((1, 8, 7, 5), np.float32)
-    with pytest.raises(ValueError, match="layout 'chwn' is not known"):
+    with pytest.raises(ValueError, match="layout 'chwn' is unknown"):
         features.run(array, layout="chwn")
     with pytest.raises(ValueError, match=r"as nhwc it has to be \(1, 7, 5, 8\)"):
         features.run(array, layout="nhwc")
     with pytest.raises(ValueError, match="layout= names 'y', but the inputs are x"):
         features.run(array, layout={"y": "nhwc"})
-    with pytest.raises(ValueError, match="outputs='fp16' is not known"):
+    with pytest.raises(ValueError, match="outputs='fp16' is unknown"):
         features.run(array, outputs="fp16")  # type: ignore[call-overload]
 
 

@@ -109,7 +109,7 @@ def test_wrong_descriptors(context: Context, recorder: Recorder, buffer: int) ->
         context.memory_from_fd(-1, 10)
     with pytest.raises(ValueError, match=r"has 8192 bytes, 4096 \+ 5000 are wanted"):
         context.memory_from_fd(buffer, 5000, offset=4096)
-    with pytest.raises(ValueError, match="before the buffer"):
+    with pytest.raises(ValueError, match="before the start of the buffer"):
         context.memory_from_fd(buffer, 10, offset=-1)
     with pytest.raises(ValueError, match="has 10 bytes, 100 are wanted"):
         context.memory_from_fd(buffer, 100, buffer=bytearray(10))

@@ -112,7 +112,7 @@ def test_unknown_outputs_are_named_with_a_way_out() -> None:
         recognize([(1, 1000)], SQUARE, task="detect")
     with pytest.raises(UnknownFamilyError, match="are not those of yolox"):
         recognize([(1, 1000)], SQUARE, family="yolox")
-    with pytest.raises(ValueError, match="'yolov99' is not known"):
+    with pytest.raises(ValueError, match="'yolov99' is unknown"):
         recognize([(1, 1000)], SQUARE, family="yolov99")
 
 

@@ -72,5 +72,5 @@ def test_a_map_comes_back_to_its_pixels(width: int, height: int, fit: str, seed:
 def test_what_cannot_be_placed() -> None:
     with pytest.raises(ValueError, match="0x5"):
         place(0, 5, Frame(8, 8), "crop")
-    with pytest.raises(ValueError, match="'squash' is not known"):
+    with pytest.raises(ValueError, match="'squash' is unknown"):
         place(5, 5, Frame(8, 8), "squash")

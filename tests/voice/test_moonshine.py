@@ -139,7 +139,7 @@ def test_get_finds_the_family_of_a_folder(source: Path, tmp_path: Path) -> None:
         ("tokens", "pieces for 48 words"),
         ("encoder", "while 'encoder' of the set 'fake' was opened"),
         ("missing", "is missing"),
-        ("family", "family 'moonlight' is not known"),
+        ("family", "family 'moonlight' is unknown"),
     ],
 )
 def test_broken_sets_are_named(made: VoiceSet, tmp_path: Path, damage: str, words: str) -> None:

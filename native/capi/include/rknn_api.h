@@ -35,7 +35,7 @@ extern "C" {
 #define RKNN_FLAG_DISABLE_PROC_HIGH_PRIORITY 0x00002000 /* leave the nice value of the process alone (else it becomes -19) */
 #define RKNN_FLAG_DISABLE_FLUSH_INPUT_MEM_CACHE 0x00004000 /* the caller flushes the caches of inputs (TensorMemory.sync) */
 #define RKNN_FLAG_DISABLE_FLUSH_OUTPUT_MEM_CACHE 0x00008000 /* the caller invalidates the caches of outputs (TensorMemory.sync) */
-#define RKNN_FLAG_MODEL_BUFFER_ZERO_COPY 0x00010000 /* the model lies in NPU memory already and is not copied */
+#define RKNN_FLAG_MODEL_BUFFER_ZERO_COPY 0x00010000 /* the model is already in NPU memory and is not copied */
 #define RKNN_MEM_FLAG_ALLOC_NO_CONTEXT 0x00020000 /* allocate memory before there is a context (only for create_mem2) */
 
 /* What functions return. */

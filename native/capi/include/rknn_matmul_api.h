@@ -86,9 +86,9 @@ typedef struct _rknn_matmul_info {
     int32_t K; /* columns of A, rows of B */
     int32_t N; /* columns of B and C */
     rknn_matmul_type type; /* of A, B and C */
-    int16_t B_layout; /* how B lies in memory (rknn_matmul_layout) */
+    int16_t B_layout; /* memory layout of B (rknn_matmul_layout) */
     int16_t B_quant_type; /* which numbers of B share a scale (rknn_matmul_quant_type) */
-    int16_t AC_layout; /* how A and C lie in memory */
+    int16_t AC_layout; /* memory layout of A and C */
     int16_t AC_quant_type; /* which numbers of A and of C share a scale */
     int32_t iommu_domain_id; /* which of the 4 GB address spaces */
     int16_t group_size; /* rows of B that share a scale (quantisation per group) */
@@ -100,9 +100,9 @@ typedef struct _rknn_matmul_info {
     int32_t K; /* columns of A, rows of B */
     int32_t N; /* columns of B and C */
     rknn_matmul_type type; /* of A, B and C */
-    int16_t B_layout; /* how B lies in memory (rknn_matmul_layout) */
+    int16_t B_layout; /* memory layout of B (rknn_matmul_layout) */
     int16_t B_quant_type; /* which numbers of B share a scale (rknn_matmul_quant_type) */
-    int16_t AC_layout; /* how A and C lie in memory */
+    int16_t AC_layout; /* memory layout of A and C */
     int16_t AC_quant_type; /* which numbers of A and of C share a scale */
     int32_t iommu_domain_id; /* which of the 4 GB address spaces */
     int8_t reserved[36];
@@ -113,8 +113,8 @@ typedef struct _rknn_matmul_info {
     int32_t K; /* columns of A, rows of B */
     int32_t N; /* columns of B and C */
     rknn_matmul_type type; /* of A, B and C */
-    int32_t B_layout; /* how B lies in memory */
-    int32_t AC_layout; /* how A and C lie in memory */
+    int32_t B_layout; /* memory layout of B */
+    int32_t AC_layout; /* memory layout of A and C */
 } rknn_matmul_info;
 #else
 typedef struct _rknn_matmul_info {

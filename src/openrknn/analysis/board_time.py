@@ -55,7 +55,7 @@ def range_text(estimate: EstimateReport) -> str:
     if not estimate.bound:
         return "no work for the NPU"
     if time is None:
-        return "no time: nobody has published what a board of this chip takes"
+        return "no estimate: no timing from a board with this chip has been published"
     text = f"about {_number(time)} ms on a board"
     if low is not None and high is not None:
         text += f" ({_number(low)} to {_number(high)})"

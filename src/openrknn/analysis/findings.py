@@ -216,6 +216,6 @@ def _colors(inputs: Sequence[InputReport]) -> Iterator[Finding]:
                 Severity.NOTE,
                 item.name,
                 f"the calibration pictures of {item.name!r} were turned from RGB to BGR (quant_img_RGB2BGR)",
-                "this is not inside the model: nobody turns your pictures at run time",
+                "the model does not do this itself: your images are not converted at run time",
                 "feed BGR",
             )

@@ -26,7 +26,7 @@ FILE_CODES = {
     "damaged": "Parts of the file contradict each other; the vendor's runtime does not check that and may crash.",
     "unknown-part": "The file has a part that openrknn does not know.",
     "broken-scale": "A scale is 0, negative, infinite or not a number: no value can be computed from it.",
-    "far-zero-point": "A zero point lies outside its type: 0 cannot be stored, so padding is off by a constant.",
+    "far-zero-point": "A zero point does not fit its type: 0 cannot be stored, so padding is off by a constant.",
     "constant-range": "A tensor had one value only in calibration; at run time every other value is lost.",
     "shared-scale": "A Concat joins large numbers (boxes) and small ones (scores) under one scale: few of 256 levels "
     "are left for the small ones. Make them separate outputs, by cutting the last Concat.",
@@ -42,7 +42,7 @@ FILE_CODES = {
     "single-core": "Several cores cannot share one run of this model.",
     "stale-memory-plan": "The amounts of memory that the file states are not those of its tensors.",
     "mixed-outputs": "The outputs have different types.",
-    "calibrated-as-bgr": "The calibration pictures were turned from RGB to BGR; nobody does that at run time.",
+    "calibrated-as-bgr": "The calibration images were converted from RGB to BGR; this is not done at run time.",
 }
 """Code -> what it means; found by `openrknn.analysis.findings` without a look at the commands."""
 

@@ -70,6 +70,6 @@ def _unknown(text: str, count: int) -> Finding:
         Severity.WARNING,
         "",
         f"{text} ({count} words)",
-        "nobody has shown what it does, so the software NPU refuses to run it",
+        "its effect is unknown, so the software NPU refuses to run it",
         "please open an issue of openrknn with this file, and with what `openrknn verify` prints on such a board",
     )

@@ -59,7 +59,7 @@ _CHIPS: Mapping[str, Fact] = MappingProxyType(
 
 _CUSTOM = Fact((1, 6, 0), "announced", f"{_CHANGE_LOG}: custom operators since 1.6.0")
 _FOUR_BIT = Fact((2, 3, 0), "announced", f"{_CHANGE_LOG}: 4-bit weights (w4a16) since 2.3.0")
-_MINI = Fact((0, 0, 0), "unknown", "nobody wrote down which runtimes load the mini container")
+_MINI = Fact((0, 0, 0), "unknown", "it is not documented which runtimes load the mini container")
 _SMALL_REFUSAL = 'runtimes that are too old refuse it with "incompatible model version: 6"'
 _SMALL_CHIPS = frozenset({"RKNPU t3", "RKNPU w1"})
 _CERTAINTIES = ("unknown", "announced", "reported", "tested")

@@ -192,7 +192,7 @@ class LanguageContext:
         with self._lock:
             run = self._run
             if run is None:
-                raise CallError(Code.FAIL, "no run is under way")
+                raise CallError(Code.FAIL, "no run is in progress")
             if run.waiting:
                 told = run.waiting.pop(0)
                 if told.state is State.FINISH:

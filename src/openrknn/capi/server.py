@@ -98,7 +98,7 @@ class Server:
             for name in _SOONER_OR_LATER:
                 importlib.import_module(name)
         except Exception:  # noqa: BLE001 - the engine goes on for all others
-            _LOG.exception("what only some programs need cannot be imported; theirs will say so")
+            _LOG.exception("optional modules cannot be imported; programs that need them get an error")
         gc.freeze()
 
     def _accept(self) -> bool:

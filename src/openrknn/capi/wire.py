@@ -170,7 +170,7 @@ LAYOUT = MappingProxyType({
 """What goes with each request and, behind the arrow, with its reply."""
 
 CALLBACK = (
-    "A reply with is_callback set, while RUN, WAIT, OUTPUTS_GET, REGISTER_CUSTOM_OPS or DESTROY is under way. value: "
+    "A reply with is_callback set, while RUN, WAIT, OUTPUTS_GET, REGISTER_CUSTOM_OPS or DESTROY is in progress. value: "
     "internal_ctx of the operator, a: its number in REGISTER_CUSTOM_OPS (counted over all registrations), b: Phase, "
     "c: inputs, d: outputs; payload: rknn_custom_op_tensor[c + d], where mem.virt_addr is an offset in the area; "
     "descriptor: the area, if it is new (then it replaces the one before). The library calls the function and sends "

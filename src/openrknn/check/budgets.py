@@ -106,7 +106,7 @@ def _time(costs: Costs, budget: Budget, golden: str) -> Check:
         return Check("budget ms", Status.SKIPPED, f"the model is for {costs.chip}; the budget is for {chips}")
     value = {"low": costs.low_ms, "estimate": costs.ms, "high": costs.high_ms}[budget.band]
     if value is None:
-        text = f"no time is known for {costs.chip}: nobody has published what a board takes"
+        text = f"no time is known for {costs.chip}: no board timing has been published"
         return Check("budget ms", Status.SKIPPED, text)
     band = f" ({costs.low_ms:.3g} to {costs.high_ms:.3g})" if costs.low_ms and costs.high_ms else ""
     text = f"{value:.3g} ms on {costs.chip}{band}, {allowed:g} ms allowed"

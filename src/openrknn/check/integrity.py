@@ -73,7 +73,7 @@ def _weighed(found: list[Finding], weighs: str) -> list[Finding]:
         for item in found[:_MOST_NAMED]
     ]
     if len(found) > _MOST_NAMED:
-        rest = f"... and {len(found) - _MOST_NAMED} more: this is another model, or it was built anew"
+        rest = f"... and {len(found) - _MOST_NAMED} more: this is another model, or it was rebuilt"
         shown.append(Finding(found[0].code, severity, rest, file=found[0].file, do=_AGAIN))
     return shown
 

@@ -70,7 +70,7 @@ def record(
     force       a folder that has a golden.toml is written again
     """
     if expect not in _EXPECT:
-        raise ValueError(f"expect={expect!r} is not known; there are {', '.join(_EXPECT)}")
+        raise ValueError(f"expect={expect!r} is unknown; the choices are {', '.join(_EXPECT)}")
     root = Path(folder)
     subject = open_subject(model)
     if not cases:

@@ -105,7 +105,7 @@ def unproven(chip: Chip, source: cna.Config[Any], banks: Banks) -> str | None:
             )
     if source.packed_channels > 1 and _picture_bytes(chip, source) > banks.data * cbuf.bank_bytes:
         return (
-            f"a picture of {source.height} x {source.width} pixels lies in {banks.data} banks; the vendor's converter "
+            f"a picture of {source.height} x {source.width} pixels occupies {banks.data} banks; the vendor's converter "
             f"gives each pixel {chip.cbuf_pixel_bytes(element_bytes(source.precision))} bytes of CBUF"
         )
     group, room = _group_bytes(chip, source), banks.weights * cbuf.bank_bytes

@@ -74,7 +74,7 @@ def _show(found: dict[str, tuple[int, int]], freed: int | None, output: Output) 
     if freed is not None:
         output.line(f"freed {size_text(freed)}")
     if base is None:
-        output.line(f"nothing is kept: {CACHE_VARIABLE} says so, or there is no home folder of yours")
+        output.line(f"nothing is cached: {CACHE_VARIABLE} disables the cache, or you have no home folder")
         return
     output.line(f"{base / 'openrknn'} ({CACHE_VARIABLE} moves it, or switches it off)")
     drawn = table("kind", "files", "size", "what", wrap=["what"])

@@ -135,11 +135,11 @@ class CompileOptions:
                 f"cores={self.cores!r}: choose 1 (one task list) or {chip.cores} (lists for all numbers of cores)"
             )
         if self.method not in {*METHODS, "cost", "auto"}:
-            raise OptionError(f"method {self.method!r} is not known; there are cost, {', '.join(METHODS)} and auto")
+            raise OptionError(f"method {self.method!r} is unknown; the choices are cost, {', '.join(METHODS)} and auto")
         if self.order not in _ORDERS:
-            raise OptionError(f"order {self.order!r} is not known; there are {' and '.join(_ORDERS)}")
+            raise OptionError(f"order {self.order!r} is unknown; the choices are {' and '.join(_ORDERS)}")
         if self.fit not in FITS:
-            raise OptionError(f"fit {self.fit!r} is not known; there are {', '.join(FITS)}")
+            raise OptionError(f"fit {self.fit!r} is unknown; the choices are {', '.join(FITS)}")
         if self.batch is not None and not 1 <= self.batch <= MOST_ITEMS:
             raise OptionError(f"batch={self.batch!r}: a run has 1 to {MOST_ITEMS} items")
         _ = self.shape_sets

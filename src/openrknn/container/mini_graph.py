@@ -135,7 +135,7 @@ def _tensor(entry: Entry, number: int, kind: Kind, alignment: int) -> Tensor:
 def _internal_offset(entry: Entry, parts: MiniText) -> int:
     offset = int(entry["offset"]) - parts.internal_start
     if not 0 <= offset <= parts.internal_bytes:
-        raise BadReferenceError(f"{entry['name']!r} lies outside the internal memory", section=SECTION)
+        raise BadReferenceError(f"{entry['name']!r} is outside the internal memory", section=SECTION)
     return offset
 
 

@@ -8,7 +8,7 @@ __all__ = ["UDEV_FILE", "UDEV_RULES", "script"]
 
 UDEV_FILE = "/etc/udev/rules.d/70-openrknn-npu.rules"
 UDEV_RULES = """\
-# NPUs of Rockchip chips: whoever is in the group "render" may use them.
+# NPUs of Rockchip chips: members of the group "render" may use them.
 # The vendor's driver with DRM nodes, found by the driver's name: the numbers of the nodes differ from board to board.
 SUBSYSTEM=="drm", KERNEL=="renderD*|card*", DRIVERS=="RKNPU", GROUP="render", MODE="0660", TAG+="uaccess"
 # The vendor's driver built without DRM.

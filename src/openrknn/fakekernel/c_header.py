@@ -41,7 +41,7 @@ struct array_rule {
     uint8_t pointer_bytes, count_bytes, out;
 };
 
-/* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
+/* A descriptor at offset `at`, passed in according to `when` (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
 struct descriptor_rule { uint16_t at, flags; uint32_t mask; uint8_t when, out; };
 

@@ -41,7 +41,7 @@ class SPointer(Register, evidence="TE"):
 
     pointer = Flag(0, "Group that writes go to.")
     pointer_pp_en = Flag(1, "Flip `pointer` when the block is enabled.")
-    executer_pp_en = Flag(2, "Flip the executing group likewise.")
+    executer_pp_en = Flag(2, "Flip the executing group as well.")
     pointer_pp_mode = Flag(3, "0: the next pointer is the other of the executer; 1: the other of the pointer.")
     pointer_pp_clear = Flag(4, "Write 1: `pointer` becomes 0.")
     executer_pp_clear = Flag(5, "Write 1: `executer` becomes 0.")

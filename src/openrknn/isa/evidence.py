@@ -13,7 +13,7 @@ GRADES = {
     "M": "taken from Mesa's register description or driver",
     "K": "taken from the rknpu kernel driver",
     "I": "inferred: the same model compiled for this chip and for RK3588, compared command by command",
-    "?": "open: seen or named, but nobody has shown what it does",
+    "?": "open: seen or named, but its effect is unknown",
 }
 """The grades. A register or field carries one or more of these letters, the strongest first."""
 

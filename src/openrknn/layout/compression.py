@@ -107,7 +107,7 @@ class Header(NamedTuple):
         has_runs = any(bits)
         known = max(symbols) <= (_RUN_SYMBOLS[1] if has_runs else _WHOLE) and max(bits) <= _MOST_INDEX_BITS
         if not known or not (eights or raw[3] == 0):
-            raise UnsupportedError(f"a compressed lane with the header {bytes(raw).hex(' ')}, which nobody has seen")
+            raise UnsupportedError(f"a compressed lane with the header {bytes(raw).hex(' ')}, which is unknown")
         count = (1 << bits[0]) + (1 << bits[1]) if has_runs else 0
         table = data[HEADER_BYTES : HEADER_BYTES + 2 * count]
         if table.size < 2 * count:

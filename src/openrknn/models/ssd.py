@@ -130,7 +130,7 @@ class _Writer:
         if weights.ndim != 4 or len(strides) != 4 or strides[1] != strides[2] or strides[1] < 1:
             raise GettingError(f"the convolution {node.name!r:.80} has weights {weights.shape} and strides {strides}")
         if node.text("padding") != "SAME" or node.text("data_format") not in ("", "NHWC") or set(dilations) - {1}:
-            raise GettingError(f"the convolution {node.name!r:.80} is not padded, laid out or spread as it should be")
+            raise GettingError(f"the convolution {node.name!r:.80} has unexpected padding, layout or dilation")
         is_depthwise = node.op != "Conv2D"
         height, width, inner, outer = weights.shape
         if inner != channels:

@@ -361,7 +361,7 @@ def _with_advice(error: ExecutionError) -> ExecutionError:
 
 
 _ADVICE = (
-    "Nobody has shown what this does, so the result could be wrong. Please open an issue of openrknn with the .rknn "
+    "Its effect is unknown, so the result could be wrong. Please open an issue at openrknn with the .rknn "
     "file, and with what `openrknn verify` prints on a board of this chip if you have one"
 )
 _NOT_REGISTERS = {Target.NOP, Target.SYNC, Target.PC}

@@ -119,7 +119,7 @@ def _packed(arrays: Sequence[Any]) -> list[Any]:
 def main(words: Sequence[str] | None = None) -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog="openrknn-ort-engine", description=__doc__.partition("\n")[0])
-    parser.add_argument("--socket", type=int, required=True, help="the open socket to whoever started it")
+    parser.add_argument("--socket", type=int, required=True, help="the open socket to the parent process")
     parser.add_argument("--first", type=int, default=0, help="the number before the first one that it gives")
     given = parser.parse_args(words)
     logging.basicConfig(format="openrknn-ort-engine: %(message)s")

@@ -134,7 +134,7 @@ def _quiet(work: Callable[[int], None]) -> Callable[[int], None]:
         try:
             work(number)
         except BaseException:  # noqa: BLE001 - as above, and nobody asks
-            _LOG.exception("something could not be given back")
+            _LOG.exception("a resource could not be released")
 
     return give_back
 

@@ -105,7 +105,7 @@ class Book:
         """Outputs in ONNX Runtime's order."""
         found = self._parts.get(part)
         if found is None:
-            raise GoneError(f"part {part} was given back")
+            raise GoneError(f"part {part} was released")
         if len(arrays) != len(found.inputs):
             raise GoneError(f"part {part} takes {len(found.inputs)} inputs, and {len(arrays)} came")
         feed = {name: array for name, array in zip(found.inputs, arrays, strict=True) if name is not None}

@@ -14,7 +14,7 @@ from openrknn.quantities import duration
 __all__ = ["Part", "render"]
 
 _NEXT = """openrknn classify MODEL.rknn PICTURE             what is on your photo
-openrknn detect YOLO.rknn PHOTOS/ --save out     boxes, with a detector of yours
+openrknn detect YOLO.rknn PHOTOS/ --save out     boxes, with your own detector
 openrknn ocr DET.rknn PAGE.jpg --reader REC.rknn text, found and read
 openrknn inspect MODEL.rknn                      what is in a model
 openrknn run MODEL.rknn --input PICTURE          any model, all of its outputs"""

@@ -61,10 +61,10 @@ class PartitionOptions:
         if isinstance(self.shapes, Mapping):
             object.__setattr__(self, "shapes", (self.shapes,))
         if self.precision and self.precision not in PRECISIONS:
-            raise OptionError(f"precision {self.precision!r} is not known; there are {', '.join(PRECISIONS)}")
+            raise OptionError(f"precision {self.precision!r} is unknown; the choices are {', '.join(PRECISIONS)}")
         found = find_chip(str(self.target))
         if found is None:
             raise OptionError(f"target {self.target!r} is not a chip that openrknn knows; there are {known_chips()}")
         object.__setattr__(self, "target", found.name)
         if self.prefer not in PREFERENCES:
-            raise OptionError(f"prefer={self.prefer!r} is not known; there are {', '.join(PREFERENCES)}")
+            raise OptionError(f"prefer={self.prefer!r} is unknown; the choices are {', '.join(PREFERENCES)}")

@@ -103,7 +103,7 @@ def _check_target(target: Bytes, order: str) -> None:
             f"the target has to be writable, with pixels next to each other in a row; its strides are {target.strides}"
         )
     if order not in ORDERS:
-        raise PixelsError(f"order={order!r} is not known; there are 'rgb' and 'bgr'")
+        raise PixelsError(f"order={order!r} is unknown; the choices are 'rgb' and 'bgr'")
 
 
 def checked_box(name: str, box: Box | None, width: int, height: int) -> Box:

@@ -149,7 +149,7 @@ def _agreed(folder: Path, wanted: dict[str, Any], part_size: int) -> int:
         write_atomically(folder / _JOB, json.dumps({**wanted, "part_size": part_size}, indent=1))
         return part_size
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ChangedJobError(f"{folder / _JOB} cannot be read ({error}); restart=True begins anew") from None
+        raise ChangedJobError(f"{folder / _JOB} cannot be read ({error}); restart=True starts again") from None
     different = [name for name in wanted if json.loads(json.dumps(wanted[name])) != there.get(name)]
     if different:
         what = ", ".join(dict.fromkeys(_WORDS.get(name, f"another {name}") for name in different))

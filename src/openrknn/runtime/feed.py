@@ -136,7 +136,7 @@ def layouts_in_order(layout: str | Mapping[str, str] | None, names: Sequence[str
     lowered = [value.lower() if isinstance(value, str) else value for value in map(chosen.get, names)]
     wrong = [value for value in lowered if value is not None and value not in LAYOUTS]
     if wrong:
-        raise ValueError(f"layout {wrong[0]!r} is not known; there are 'nhwc' and 'nchw'")
+        raise ValueError(f"layout {wrong[0]!r} is unknown; the choices are 'nhwc' and 'nchw'")
     return lowered
 
 

@@ -163,7 +163,7 @@ class Server:
         if self.settings.drain_delay_seconds:
             _LOG.info("not ready any more; requests are taken for %g s", self.settings.drain_delay_seconds)
             await asyncio.sleep(self.settings.drain_delay_seconds)
-        _LOG.info("draining: %d requests under way", self.plane.under_way)
+        _LOG.info("draining: %d requests in progress", self.plane.under_way)
         http.should_exit = True
         waits = [serving]
         if rpc is not None:

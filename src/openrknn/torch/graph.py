@@ -143,7 +143,7 @@ class CompiledGraph(Closing):
             return None
         if self.options.free_parameters and self.programs:
             raise ValueError(
-                f"openrknn: {self.name} was compiled for other input shapes, and its parameters were given back "
+                f"openrknn: {self.name} was compiled for other input shapes, and its parameters were released "
                 "(free_parameters); call it with those shapes, or compile it with dynamic_shapes"
             )
         if len(self.programs) >= self.options.max_shapes:

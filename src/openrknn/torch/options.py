@@ -46,7 +46,7 @@ class TorchOptions:
 
     def __post_init__(self) -> None:
         if self.watch not in WATCHES:
-            raise OptionError(f"watch={self.watch!r} is not known; there are {', '.join(WATCHES)}")
+            raise OptionError(f"watch={self.watch!r} is unknown; the choices are {', '.join(WATCHES)}")
         if self.max_shapes < 1:
             raise OptionError(f"max_shapes={self.max_shapes!r}: a graph is compiled for one set of shapes at least")
         if isinstance(self.calibrate, int) and self.calibrate < 1:

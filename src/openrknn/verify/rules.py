@@ -91,7 +91,7 @@ QUESTIONS: dict[str, Question] = {
         Question("out_ties_bit", "output converter with its round bit: x >> n", shifts(source, 2), AWAY, "?",
                  f"RK3588's manual: \"round-up 0.5 to 1\"; away from zero by {_RV1103}, 12,288 bytes, up refuted"),
         Question("ew_converter", "operand of EW: e * scale >> n", shifts(lambda case: 3 * operand(case), 2), EVEN,
-                 "?", f"not told apart by {_BOARDS}"),
+                 "?", f"not distinguished by {_BOARDS}"),
         Question("ew_converter_bit", "operand of EW with its round bit: e * scale >> n",
                  shifts(lambda case: 3 * operand(case), 2), AWAY, "?", "the output converter's bit (RV1103)"),
         Question("ew_product", "EW product: x * e >> n",

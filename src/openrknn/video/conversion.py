@@ -77,7 +77,7 @@ def boxes_for(width: int, height: int, target_width: int, target_height: int, fi
         left, top = (round(-offset / scale) for offset in offsets)
         right, bottom = round((target_width - offsets[0]) / scale), round((target_height - offsets[1]) / scale)
         return (left, top, min(max(right, left + 1), width), min(max(bottom, top + 1), height)), all_of_it
-    raise ValueError(f"fit={fit!r} is not known; there are {', '.join(map(repr, FITS))}")
+    raise ValueError(f"fit={fit!r} is unknown; the choices are {', '.join(map(repr, FITS))}")
 
 
 def image_of(frame: VideoFrame) -> pixels.Image:

@@ -219,7 +219,7 @@ def _named(name: str, shapes: Shapes, frame: Frame) -> Family:
             if not entry.matches(shapes, frame):
                 raise UnknownFamilyError(f"the outputs {_text(shapes)} are not those of {name} ({entry.about})")
             return entry
-    raise ValueError(f"family={name!r} is not known; there are {', '.join(entry.name for entry in FAMILIES)}")
+    raise ValueError(f"family={name!r} is unknown; the choices are {', '.join(entry.name for entry in FAMILIES)}")
 
 
 def _unknown(shapes: Shapes, frame: Frame, task: str | None) -> str:

@@ -99,7 +99,7 @@ def place(width: int, height: int, frame: Frame, fit: str) -> Placement:
     if fit == "line":
         inner = min(max(round(width * frame.height / height), 1), frame.width)
         return Placement(width, height, frame, inner / width, frame.height / height, 0.0, 0.0)
-    raise ValueError(f"fit={fit!r} is not known; there are {', '.join(map(repr, FITS))}")
+    raise ValueError(f"fit={fit!r} is unknown; the choices are {', '.join(map(repr, FITS))}")
 
 
 def _letterbox(width: int, height: int, frame: Frame) -> Placement:

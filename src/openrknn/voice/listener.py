@@ -190,7 +190,7 @@ def open_listener(voice: VoiceSet, device: str) -> Listener:
     place = FAMILIES.get(voice.family)
     if place is None:
         raise VoiceSetError(
-            f"{voice.folder}: the family {voice.family!r} is not known; there are {', '.join(FAMILIES)}"
+            f"{voice.folder}: the family {voice.family!r} is unknown; the choices are {', '.join(FAMILIES)}"
         )
     module, _, name = place.partition(":")
     return cast(Listener, getattr(import_module(module), name)(voice, device))

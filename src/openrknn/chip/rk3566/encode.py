@@ -80,7 +80,7 @@ def _refuse(task: Piped) -> None:
     }
     for name, is_used in unknown.items():
         if is_used:
-            raise UnsupportedError(f"RK3566 and RK3568 have no {name}, or nobody has seen it used")
+            raise UnsupportedError(f"RK3566 and RK3568 have no known {name}")
 
 
 # -- CNA ---------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def _operand(task: Piped, reader: rdma.Config[Address], registers: Registers) ->
 def pad_sums(config: ppu.Config[Address]) -> Registers:
     """What one to four padding pixels of a mean add up to; maxima have the lowest number."""
     if config.precision not in _LOWEST:
-        raise UnsupportedError(f"nobody has seen pad values of {config.precision.name}")
+        raise UnsupportedError(f"pad values of {config.precision.name} are unknown")
     values = [_LOWEST[config.precision]] * PADS
     if config.method is PoolingMethod.AVERAGE:
         pad = signed_pad(config.pad_value, Precision.INT8) if config.precision is Precision.INT8 else 0

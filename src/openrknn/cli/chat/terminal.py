@@ -17,7 +17,7 @@ COMMANDS = {
     "/help": "this list",
     "/reset": "forget the conversation",
     "/retry": "answer the last message again",
-    "/system TEXT": "other instructions; the conversation begins anew",
+    "/system TEXT": "other instructions; the conversation starts again",
     "/set NAME VALUE": "temperature, top_k, top_p, min_p, repetition_penalty, seed or max_tokens",
     "/stats": "numbers about the last answer",
     "/save FILE": "write the conversation as JSON",

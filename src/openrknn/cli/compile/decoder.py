@@ -35,7 +35,7 @@ def add_cache(group: argparse._ArgumentGroup) -> None:
         "model: the same file again)",
     )  # fmt: skip
     group.add_argument(
-        "--frames", type=_count, metavar="N", help="--cache: frames that the encoder gives at the most (default: 1500)"
+        "--frames", type=_count, metavar="N", help="--cache: maximum number of encoder frames (default: 1500)"
     )
 
 

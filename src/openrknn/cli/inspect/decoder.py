@@ -65,8 +65,8 @@ def _model(data: bytes) -> dict[str, Any]:
 
 
 def _tell(facts: dict[str, Any], output: Output) -> None:
-    output.line(f"decoder  for {facts['target']}, by {facts['made_by'] or 'nobody says'}")
-    output.line(f"tokens   {facts['capacity']} at the most, {facts['vocabulary']} logits a step")
+    output.line(f"decoder  for {facts['target']}, by {facts['made_by'] or 'unknown'}")
+    output.line(f"tokens   at most {facts['capacity']}, {facts['vocabulary']} logits a step")
     for table in facts["tables"]:
         output.line(
             f"table    {table['input']}: {table['rows']} rows of {table['shape']} ({table['type']}) by {table['by']}"
@@ -74,7 +74,7 @@ def _tell(facts: dict[str, Any], output: Output) -> None:
     output.line(f"caches   {len(facts['caches'])}: {_few([one['input'] for one in facts['caches']])}")
     if facts["frames"]:
         given = f"computed from {facts['states']!r}" if facts["states"] else "given to Decoder.start by name"
-        output.line(f"encoder  {facts['frames']} frames at the most; {len(facts['bound'])} inputs, {given}")
+        output.line(f"encoder  at most {facts['frames']} frames; {len(facts['bound'])} inputs, {given}")
     for name, model in facts["models"].items():
         output.line(
             f"model    {name}: {model['npu_operators']} operators on the NPU ({model['tasks']} tasks), "

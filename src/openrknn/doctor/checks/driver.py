@@ -97,7 +97,7 @@ def _stuck(npu: Npu) -> Iterator[Finding]:
         yield Finding(
             "load-stuck",
             Severity.WARNING,
-            f"the driver says {highest} % load" + ("" if npu.clients else " and nobody has the NPU open"),
+            f"the driver says {highest} % load" + ("" if npu.clients else " and no process has the NPU open"),
             "a job hangs that a killed process left behind (or an old driver counts wrongly)",
             ("$ echo 1 | sudo tee /sys/kernel/debug/rknpu/reset   # or start the board again",),
             "rockchip-linux/rknn-toolkit2#293",

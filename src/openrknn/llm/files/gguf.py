@@ -73,7 +73,7 @@ class GgufFile:
         names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(2, count + 1)]
         gone = [name for name in names if not (self.path.parent / name).is_file()]
         if gone:
-            raise TruncatedError(f"{gone[0]} is not there: the model has {count} parts, which must lie in one folder")
+            raise TruncatedError(f"{gone[0]} is not there: the model has {count} parts, which must be in one folder")
         return [_Part(self.path.parent / name) for name in names]
 
 
@@ -91,7 +91,7 @@ class _Part:
         for _ in range(keys):
             key = self._string("a key of the metadata", _LONGEST_NAME)
             if key in self.metadata:
-                raise self._wrong(BadTableError, f"the key {key!r} is there twice", "metadata")
+                raise self._wrong(BadTableError, f"the key {key!r} appears twice", "metadata")
             self.metadata[key] = self._value(self._number("I", f"type of {key!r}"), key)
         self._table(tensors)
 
@@ -125,7 +125,7 @@ class _Part:
         for name, shape, form, offset in entries:
             section = f"tensor {name!r}"
             if name in self.tensors:
-                raise self._wrong(BadTableError, f"the tensor {name!r} is there twice", "table of tensors")
+                raise self._wrong(BadTableError, f"the tensor {name!r} appears twice", "table of tensors")
             if offset % alignment:
                 raise self._wrong(OutOfBoundsError, f"its offset {offset} is no multiple of {alignment}", section)
             rows = 1

@@ -161,7 +161,7 @@ class Places:
         each, area = config.per_pixel, config.width * config.height
         if pixels != area:
             if count % each:
-                raise RefusedError("atoms that nobody computed are written")
+                raise RefusedError("atoms that were not computed are written")
             groups = -(-count // each * pixels // area)
             base = self._walk(config, 0, groups, each)
             return self._target(config, base, pixels=pixels, atoms=count)

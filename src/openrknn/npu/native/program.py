@@ -251,7 +251,7 @@ def _fetch(result: ElementWise, task: Task, places: Places) -> None:
     """Where the operand lies; the twin of rdma.fetch_operand."""
     reader = task.reader
     if reader is None or reader.operand is None:
-        raise RefusedError("an operand that nobody reads")
+        raise RefusedError("an operand that is not read")
     operand, size = reader.operand, reader.operand.bytes_each
     atom = reader.atom_bytes
     count = surfaces(task.config.channels, size, atom)

@@ -220,7 +220,7 @@ def _flying_halves(reading: Reading[Flying], places: Places, context: KernelCont
 
 def _main(reader: rdma.Config, shape: tuple[int, int, int], places: Places) -> structures.Cube:
     if reader.main is None:
-        raise RefusedError("main data that nobody reads")
+        raise RefusedError("main data that are not read")
     if reader.combine & CombineUse.ENABLE and reader.combine & CombineUse.MAIN:
         if reader.operand is None:
             raise RefusedError("combined reading with one reader")

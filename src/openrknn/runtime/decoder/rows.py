@@ -27,7 +27,7 @@ def _place(stored: StoredTensor, axis: int) -> Callable[[int], Any]:
     """Which part of the native memory row `n` of dimension `axis` is."""
     rank = len(stored.tensor.shape)
     if (stored.is_image or stored.is_feature) and rank != _RANK:
-        raise UnsupportedError(f"{stored.tensor.name!r} lies in memory so that its rows cannot be written one by one")
+        raise UnsupportedError(f"{stored.tensor.name!r} has a memory layout whose rows cannot be written one by one")
     everything: list[object] = [slice(None)] * stored.native.ndim
     if stored.is_feature and axis == _CHANNELS:
         atom = stored.native.shape[4]

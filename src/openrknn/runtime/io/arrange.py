@@ -26,7 +26,7 @@ def arrange(array: Array, tensor: Tensor, layout: str | None, *, picture: bool) 
     fitting = [name for name in LAYOUTS if _fits(array.shape, _shape(tensor, name))]
     if layout is not None:
         if layout not in LAYOUTS:
-            raise ValueError(f"layout {layout!r} is not known; there are 'nhwc' and 'nchw'")
+            raise ValueError(f"layout {layout!r} is unknown; the choices are 'nhwc' and 'nchw'")
         if layout not in fitting:
             other = f". It fits as {fitting[0]}: leave layout= out" if fitting else _hint(array, tensor)
             raise ValueError(f"{_given(array, tensor)}; as {layout} it has to be {_shape(tensor, layout)}{other}")

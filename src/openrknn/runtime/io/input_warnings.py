@@ -77,7 +77,7 @@ def _mistake(port: InputPort, array: Array, few: Array, low: float, high: float)
     if reach >= _PIXEL_RANGE:
         if array.dtype.kind == "f" and max(abs(low), abs(high)) <= _NORMALIZED_RANGE and not whole:
             return (
-                f"takes pixels from 0 to 255 and normalizes them itself; the {array.dtype} array given lies between "
+                f"takes pixels from 0 to 255 and normalizes them itself; the {array.dtype} array has values between "
                 f"{low:.3g} and {high:.3g}: was it normalized before? Give the picture as uint8, or as floats from 0 "
                 "to 255"
             )

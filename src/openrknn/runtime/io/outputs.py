@@ -25,7 +25,7 @@ _KINDS = frozenset(get_args(OutputKind))
 def check_kind(kind: str) -> None:
     """Refuse anything else."""
     if kind not in _KINDS:
-        raise ValueError(f"outputs={kind!r} is not known; there are {', '.join(map(repr, get_args(OutputKind)))}")
+        raise ValueError(f"outputs={kind!r} is unknown; the choices are {', '.join(map(repr, get_args(OutputKind)))}")
 
 
 Way: TypeAlias = Arrangement | Dequantization

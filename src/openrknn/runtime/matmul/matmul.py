@@ -216,7 +216,7 @@ def _checked(given: npt.ArrayLike, kind: TensorType, shape: tuple[int, int], nam
     if values.shape != shape:
         raise ValueError(f"matrix {name} is {list(shape)}, the array is {list(values.shape)}")
     if kind is TensorType.INT4 and values.size and not -8 <= int(values.min()) <= int(values.max()) <= 7:
-        raise ValueError(f"matrix {name}: a 4-bit number lies between -8 and 7")
+        raise ValueError(f"matrix {name}: a 4-bit number must be between -8 and 7")
     return values
 
 

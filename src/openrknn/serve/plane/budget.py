@@ -58,7 +58,7 @@ class Budget:
             while size_bytes > self._left - kept:
                 left = until - time.monotonic()
                 if left <= 0:
-                    raise FullError("the requests under way fill the server's memory; try again later")
+                    raise FullError("the requests in progress fill the server's memory; try again later")
                 self._changed.wait(left)
             self._left -= size_bytes
 

@@ -92,7 +92,7 @@ def read_config(path: Path) -> ModelConfig:
         raise FormatError(f"{path} is no TOML: {error}") from None
     for key, value in words.items():
         if key not in _KINDS:
-            raise FormatError(f"{path}: {key!r} is not known; there are {', '.join(_KINDS)}")
+            raise FormatError(f"{path}: {key!r} is unknown; the choices are {', '.join(_KINDS)}")
         if isinstance(value, bool) or not isinstance(value, _KINDS[key]):
             raise FormatError(f"{path}: {key} = {value!r} is not a {_KINDS[key][-1].__name__}")
         if isinstance(value, int | float) and value < (1 if _KINDS[key] == (int,) else 0):

@@ -32,7 +32,7 @@ def parse(outputs: Iterable[tuple[str, Mapping[str, Any]]], regions: Regions) ->
     seen: set[str] = set()
     for name, parameters in outputs:
         if name in seen:
-            raise BadRequestError(f"output {name[:80]!r} is there twice")
+            raise BadRequestError(f"output {name[:80]!r} appears twice")
         seen.add(name)
         count = parameters.get("classification")
         if count is not None:

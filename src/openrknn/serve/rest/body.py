@@ -54,7 +54,7 @@ async def read_body(request: Request, limits: Limits, most_bytes: int | None = N
         raise TooLargeError(f"the body has {length} bytes; at most {most} are accepted here")
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _ENCODINGS | {"identity", ""}:
-        raise MediaError(f"Content-Encoding {encoding[:40]!r} is not known; there are gzip and deflate")
+        raise MediaError(f"Content-Encoding {encoding[:40]!r} is unknown; the choices are gzip and deflate")
     before = share.size_bytes
     if length is not None:
         share.grow(2 * length)  # the parts and the whole exist at the same time

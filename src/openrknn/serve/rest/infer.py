@@ -29,7 +29,7 @@ _MAX_TENSORS = 256
 _MAX_ID = 1024
 _COUNTED_BYTES, _OBJECT_BYTES = 72, 256
 _BINARY_BYTES, _TEXT_BYTES = 24, 48
-_NOWHERE = Regions(refusal="nobody said where it is")
+_NOWHERE = Regions(refusal="its location was not given")
 _NUMBERS = frozenset({int, float, bool})
 
 
@@ -83,7 +83,7 @@ def parse(
     for entry in _objects(words, "inputs"):
         name = _text(entry, "name", "an input")
         if name in inputs:
-            raise BadRequestError(f"input {name[:80]!r} is there twice")
+            raise BadRequestError(f"input {name[:80]!r} appears twice")
         inputs[name] = _tensor(entry, name, tail, regions)
         layout = _parameters(entry).get("layout")
         if layout is not None:

@@ -125,7 +125,8 @@ class Pictures:
         """The query of a request, checked."""
         unknown = set(query) - {"threshold", "top", "output", "reader"}
         if unknown:
-            raise BadRequestError(f"{min(unknown)[:40]!r} is not known; there are threshold, top, output and reader")
+            name = min(unknown)[:40]
+            raise BadRequestError(f"{name!r} is unknown; the choices are threshold, top, output and reader")
         threshold: float | None = None
         if "threshold" in query:
             try:

@@ -16,7 +16,7 @@ __all__ = ["FORMATS", "TranscriptionWish", "read_wish"]
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 _MOST_PROMPT = 20_000
-_FIXED = "'chunking_strategy' is 'auto': this server cuts where nobody speaks, with the settings of its voices"
+_FIXED = "'chunking_strategy' is 'auto': this server splits at silence, with its own voice settings"
 
 
 @dataclass(frozen=True, slots=True)

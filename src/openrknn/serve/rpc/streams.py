@@ -49,7 +49,7 @@ class Streams:
         if len(mine) >= self._most_of_client:
             self._make_room(mine, f"this client has {self._most_of_client} streams (--client-streams)")
         elif len(self._open) >= self._most:
-            self._make_room(list(self._open), f"{self._most} streams are under way")
+            self._make_room(list(self._open), f"{self._most} streams are open")
         stream = Stream(client)
         self._open.add(stream)
         try:

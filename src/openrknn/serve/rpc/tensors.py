@@ -68,7 +68,7 @@ def parse(message: Any, seconds_left: float | None, share: Share, regions: Regio
     layouts: dict[str, str] = {}
     for entry in message.inputs:
         if entry.name in inputs:
-            raise BadRequestError(f"input {entry.name[:80]!r} is there twice")
+            raise BadRequestError(f"input {entry.name[:80]!r} appears twice")
         given = _parameters(entry.parameters)
         inputs[entry.name] = _tensor(entry, given, contents if raw else None, regions)
         layout = given.get("layout")

@@ -167,7 +167,7 @@ class Bucket:
         ):
             return _OtherRegionError(region)
         text = self._address.text
-        who = "nobody (there are no credentials: AWS_ACCESS_KEY_ID, ~/.aws/credentials)"
+        who = "an anonymous user (there are no credentials: AWS_ACCESS_KEY_ID, ~/.aws/credentials)"
         if self._storage.credentials is not None:
             who = f"the key {self._storage.credentials.key[:4]}..."
         if code in _EXPIRED:

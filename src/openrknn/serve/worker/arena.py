@@ -89,7 +89,7 @@ class Arena:
             raise MessageError("a tensor is described in a form that cannot be")
         size = math.prod(shape) * dtype.itemsize
         if at % _ALIGNMENT or at + size > len(self._bytes):
-            raise MessageError(f"tensor {name[:80]!r} lies outside the shared memory")
+            raise MessageError(f"tensor {name[:80]!r} is outside the shared memory")
         return name, self._bytes[at : at + size].view(dtype).reshape(shape)
 
     def close(self) -> None:

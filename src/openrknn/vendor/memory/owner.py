@@ -38,7 +38,7 @@ class MemoryOwner(NativeContext):
         """
         size = checked_size(size_bytes)
         if offset < 0:
-            raise ValueError(f"an offset of {offset} bytes lies before the buffer")
+            raise ValueError(f"an offset of {offset} bytes is before the start of the buffer")
         known = os.fstat(fd).st_size  # raises OSError if it is not a descriptor
         if 0 < known < offset + size:
             raise ValueError(f"descriptor {fd} has {known} bytes, {offset} + {size} are wanted")

@@ -182,16 +182,16 @@ _MATMUL = {
             int32_t K                   columns of A, rows of B
             int32_t N                   columns of B and C
             rknn_matmul_type type       of A, B and C
-            int32_t B_layout            how B lies in memory
-            int32_t AC_layout           how A and C lie in memory""",
+            int32_t B_layout            memory layout of B
+            int32_t AC_layout           memory layout of A and C""",
         "2.0.0b0": """
             int32_t M                   rows of A and C
             int32_t K                   columns of A, rows of B
             int32_t N                   columns of B and C
             rknn_matmul_type type       of A, B and C
-            int16_t B_layout            how B lies in memory (rknn_matmul_layout)
+            int16_t B_layout            memory layout of B (rknn_matmul_layout)
             int16_t B_quant_type        which numbers of B share a scale (rknn_matmul_quant_type)
-            int16_t AC_layout           how A and C lie in memory
+            int16_t AC_layout           memory layout of A and C
             int16_t AC_quant_type       which numbers of A and of C share a scale
             int32_t iommu_domain_id     which of the 4 GB address spaces
             int8_t reserved[36]""",
@@ -200,9 +200,9 @@ _MATMUL = {
             int32_t K                   columns of A, rows of B
             int32_t N                   columns of B and C
             rknn_matmul_type type       of A, B and C
-            int16_t B_layout            how B lies in memory (rknn_matmul_layout)
+            int16_t B_layout            memory layout of B (rknn_matmul_layout)
             int16_t B_quant_type        which numbers of B share a scale (rknn_matmul_quant_type)
-            int16_t AC_layout           how A and C lie in memory
+            int16_t AC_layout           memory layout of A and C
             int16_t AC_quant_type       which numbers of A and of C share a scale
             int32_t iommu_domain_id     which of the 4 GB address spaces
             int16_t group_size          rows of B that share a scale (quantisation per group)
@@ -227,7 +227,7 @@ _CUSTOM = {
     "rknn_custom_op_tensor": {
         "1.6.0": """
             rknn_tensor_attr attr       shape, type and name
-            rknn_tensor_mem mem         where it lies""",
+            rknn_tensor_mem mem         its memory""",
     },
     "rknn_custom_op_attr": {
         "1.6.0": """

@@ -223,7 +223,7 @@ MEANINGS: Mapping[InitFlag, str] = MappingProxyType(
         InitFlag.DISABLE_PROC_HIGH_PRIORITY: "leave the nice value of the process alone (else it becomes -19)",
         InitFlag.DISABLE_FLUSH_INPUT_MEM_CACHE: "the caller flushes the caches of inputs (TensorMemory.sync)",
         InitFlag.DISABLE_FLUSH_OUTPUT_MEM_CACHE: "the caller invalidates the caches of outputs (TensorMemory.sync)",
-        InitFlag.MODEL_BUFFER_ZERO_COPY: "the model lies in NPU memory already and is not copied",
+        InitFlag.MODEL_BUFFER_ZERO_COPY: "the model is already in NPU memory and is not copied",
         InitFlag.MEM_ALLOC_NO_CONTEXT: "allocate memory before there is a context (only for create_mem2)",
     }
 )

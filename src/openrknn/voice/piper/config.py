@@ -146,7 +146,7 @@ class _Getter:
 def _ids(row: Any, where: str) -> dict[str, tuple[int, ...]]:
     if not isinstance(row, dict) or not row:
         raise VoiceSetError(
-            f"{where}: 'phoneme_id_map' is missing or empty; without it nobody knows the numbers of the phonemes"
+            f"{where}: 'phoneme_id_map' is missing or empty; it maps phonemes to numbers"
         )
     ids: dict[str, tuple[int, ...]] = {}
     for phoneme, numbers in row.items():

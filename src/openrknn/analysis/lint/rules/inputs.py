@@ -37,8 +37,8 @@ INPUT_REARRANGED = Rule(
     Severity.NOTE,
     "a large input is rearranged by the CPU before each run",
     "Pictures of 1, 3 or 4 channels are read as they are. Other inputs are brought into blocks of channels first.",
-    "feed the native layout (pass_through, or rknn_set_io_mem with the native attributes) if the data come from a "
-    "program of yours; otherwise nothing",
+    "feed the native layout (pass_through, or rknn_set_io_mem with the native attributes) if the data come from "
+    "your own program; otherwise nothing",
     f"any network whose first input has 5 channels or more and {_LARGE_BYTES // 1024} KiB",
     _input_rearranged,
 )
@@ -148,7 +148,7 @@ INPUT_IGNORED = Rule(
     "for all four, it is an error; where only some are, or where the output holds indices, a warning, because scores "
     "and classes of pictures without objects can be equal. Models of more than "
     f"{_MOST_WORK:,} operations, and inputs of integers whose range the file does not say, are not checked; a note "
-    "says so.",
+    "reports it.",
     "find the operator that loses the data with openrknn compare and the ONNX model; convert the network again, with a "
     "newer toolkit or with calibration data that are as varied as those of the application",
     "networks with multiplier-overflow, never-written or not-finite, such as openWakeWord's embedding network in int8",

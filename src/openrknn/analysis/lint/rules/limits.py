@@ -44,7 +44,7 @@ HARDWARE_LIMIT = Rule(
 UNPROVEN_LIMIT = Rule(
     "unproven-limit",
     Severity.WARNING,
-    "a task is close to a limit of the hardware, and nobody has measured it",
+    "a task is close to a hardware limit and has not been measured on a board",
     "The task is neither among what boards have run nor among what is known to fail, and it is next to the latter.",
     "try it on a board that may be switched off and on, with a timeout; please report what it did",
     "int4 products of several rows in ork-driver: whether they start depends on the clock of the board's memory",

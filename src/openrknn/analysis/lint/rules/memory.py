@@ -200,9 +200,9 @@ def _out_of_bounds(context: LintContext) -> Iterator[Found]:
         yield Found(
             place(work.operator, step, access, tensor),
             f"{work.operator.type} {verb} {surplus} bytes behind the end of {name!r}",
-            "it destroys what lies there, or the kernel stops the NPU with a page fault"
+            "it overwrites other data, or the kernel stops the NPU with a page fault"
             if access.writes
-            else "the result depends on whatever lies there: other tensors, or the last run's data",
+            else "the result depends on other tensors or on data of the previous run",
         )
 
 

@@ -115,7 +115,7 @@ _BOXES = ("reg", "box", "loc", "kps", "landmark")
 """In the names of outputs that are no scores."""
 _MOVES = ("Reshape", "Transpose", "Concat", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split")
 _NEVER_POSITIVE = ("Log", "Neg", "ReduceMin")
-_WHY = "detectors and classifiers take what is above 50 %: this one finds nothing, and no error says so"
+_WHY = "detectors and classifiers take what is above 50 %: this one finds nothing and reports no error"
 
 
 def _cannot_decide(context: LintContext) -> Iterator[Found]:

@@ -68,7 +68,7 @@ def open_checkpoint(source: Path, more: Sequence[Path] = ()) -> Checkpoint:
     files = _files(source)
     if len({path.parent for _, path in files}) > 1 or len(files) > 1:
         names = ", ".join(path.name for _, path in files[:8])
-        raise VoiceSetError(f"{source}: has several models ({names}); give the one that is meant")
+        raise VoiceSetError(f"{source}: has several models ({names}); name one of them")
     if files:
         return _open(*files[0], [source, *more])
     return exported.read(source)

@@ -113,7 +113,7 @@ class Context:
         computed = [index for index in op.inputs if index >= 0 and self.constant(index) is None]
         before = self.tensors[computed[0]].name if computed else ""
         made = ", ".join(repr(self.tensors[index].name) for index in op.outputs)
-        cut = f"cut the model before it (--outputs {before}) and do the rest yourself" if before else "export it anew"
+        cut = f"cut the model before it (--outputs {before}) and do the rest yourself" if before else "export it again"
         names = [self.tensors[index].name for index in op.outputs]
         return UnsupportedOperatorError(f"{self.name}: {op.place}, which makes {made}: {why}; {cut}", operators=names)
 
