@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 0xf98bac8c
-#define SOCKET_NAME "engine-f98bac8c.socket"
+#define WIRE_VERSION 0x8088ffc5
+#define SOCKET_NAME "engine-8088ffc5.socket"
 #define SOCKET_VARIABLE "OPENRKNN_ENGINE_SOCKET"
 #define ENGINE_VARIABLE "OPENRKNN_ENGINE"
 enum { LARGEST_PACKET = 196608, MOST_DESCRIPTORS = 4 };

@@ -49,7 +49,7 @@ typedef struct _rknn_custom_op_context {
 /* A tensor of an operator. */
 typedef struct _rknn_custom_op_tensor {
     rknn_tensor_attr attr; /* shape, type and name */
-    rknn_tensor_mem mem; /* where it lies */
+    rknn_tensor_mem mem; /* its memory */
 } rknn_custom_op_tensor;
 
 /* An attribute of an operator in the model. */
