@@ -1,4 +1,4 @@
-"""What language models cost by the cost model, next to what the vendor publishes: the table of docs/llm.md.
+"""What language models cost by the cost model, next to what the vendor publishes: the table of docs/llm-internals.md.
 
     python -m benchmarks.llm_estimates [--write]
 
@@ -30,7 +30,7 @@ from openrknn.llm.quantise.model import Quantised, product_names
 from openrknn.llm.quantise.products import Int8Product
 from openrknn.llm.weights import Floats
 
-PAGE = Path(__file__).parent.parent / "docs" / "llm.md"
+PAGE = Path(__file__).parent.parent / "docs" / "llm-internals.md"
 BEGIN, END = "<!-- estimates: written by benchmarks/llm_estimates.py -->\n", "<!-- estimates end -->\n"
 CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566")
 CAPACITY, PROMPT = 512, 128
@@ -189,7 +189,7 @@ def _row(model: Model, form: str, chip: str, *, int8: bool) -> str:
 def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="into docs/llm.md")
+    parser.add_argument("--write", action="store_true", help="into docs/llm-internals.md")
     asked = parser.parse_args()
     text = table()
     print(text)

@@ -26,6 +26,8 @@ _METADATA = re.compile(r"(?:^|/)[^/]+\.dist-info/METADATA$")
 _DEBIAN = re.compile(r"(?:^|/)var/lib/dpkg/status\.d/[^/]+$")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?P<range>[^;]*)(?:;\s*(?P<marker>.*))?")
 _OPTIONAL = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
+_OURS = ("docs", "test")
+"""Extras for work on openrknn itself."""
 _MODELS = (".rknn", ".onnx", ".tflite")
 Component = dict[str, Any]
 
@@ -100,8 +102,8 @@ def _wheel(package: Path) -> tuple[Component, list[Component]]:
         match = _REQUIREMENT.match(line)
         assert match is not None
         extra = _OPTIONAL.search(match["marker"] or "")
-        if match["name"] == "openrknn" and extra is not None:
-            continue  # one extra that contains another
+        if extra is not None and (match["name"] == "openrknn" or extra[1] in _OURS):
+            continue  # one extra that contains another, or what only developers install
         part = _component({"name": match["name"], "purl": f"pkg:pypi/{_name(match['name'])}"}, [])
         part["bom-ref"] = f"needs:{part['purl']}{match['range'].strip()}"
         part["scope"] = "optional" if extra else "required"

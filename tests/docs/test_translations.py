@@ -16,6 +16,7 @@ PAIRS = {
     "docs/guides/no-board.md": "docs/zh/no-board.md",
     "docs/vision.md": "docs/zh/vision.md",
     "docs/voice.md": "docs/zh/voice.md",
+    "docs/llm.md": "docs/zh/llm.md",
     "docs/troubleshooting.md": "docs/zh/troubleshooting.md",
 }
 BLOCK = re.compile(r"^ *```.*?^ *```", re.M | re.S)

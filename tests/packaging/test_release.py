@@ -90,6 +90,7 @@ License-Expression: Apache-2.0
 Requires-Dist: numpy>=1.26
 Requires-Dist: openrknn[images]; extra == "serve"
 Requires-Dist: uvicorn<0.55,>=0.35; extra == "serve"
+Requires-Dist: pytest>=9.0; extra == "test"
 """
 
 
@@ -156,6 +157,7 @@ def test_what_a_release_says_about_its_packages(repository: Path, tmp_path: Path
     assert len(components) == len(bill["components"])
     assert components["needs:pkg:pypi/numpy>=1.26"]["scope"] == "required"
     assert components["needs:pkg:pypi/uvicorn<0.55,>=0.35"]["scope"] == "optional"
+    assert not any("pytest" in name for name in components)
     assert {"pkg:pypi/orjson@3.13.0", "pkg:deb/debian/libc6@2.41-12%2Bdeb13u1?arch=arm64"} <= components.keys()
     assert components[f"file:{WHEEL}"]["hashes"] == [{"alg": "SHA-256", "content": archives.sha256(dist / WHEEL)}]
     assert [entry["name"] for entry in bill["components"] if entry["type"] == "machine-learning-model"] == [
