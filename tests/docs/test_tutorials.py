@@ -49,7 +49,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert patches, page
         for patch in patches:
             done = subprocess.run(
-                ["git", "apply", "--verbose", "-"],
+                ["git", "apply", "--verbose", "--unidiff-zero", "-"],
                 input=patch.text,
                 cwd=folder,
                 capture_output=True,
