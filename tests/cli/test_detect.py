@@ -89,7 +89,7 @@ def test_labels_beside_the_model_and_given(photos: Path, tmp_path: Path, capsys:
         (["segment", SMALL, "missing.jpg"], "missing.jpg: no such file"),
         (["segment", SMALL, "PHOTO", "--threshold", "7"], "not a number from 0 to 1"),
         (["segment", SMALL, "PHOTO", "--family", "yolov99"], "'yolov99' is unknown"),
-        (["segment", SMALL, "rtsp://camera"], "openrknn[video]"),
+        (["segment", SMALL, "opencv:rtsp://camera"], "openrknn[video]"),
         (["ocr", SMALL, "PHOTO"], "no ocr family"),
         (["segment", golden("two_inputs_rk3588_i8"), "PHOTO"], "2 inputs"),
     ],

@@ -236,7 +236,7 @@ def test_it_ends_by_itself(words: list[str], photos: Path, capsys: Capture) -> N
         (["PHOTO", "--port", "70000"], "not a port"),
         (["PHOTO", "--fps", "0"], "not a number of seconds"),
         (["missing.jpg"], "no such file"),
-        (["0", "--repeat"], "openrknn[video]"),
+        (["opencv:0", "--repeat"], "openrknn[video]"),
         (["PHOTO", "--task", "detect"], "try the command or task 'segment'"),
         (["PHOTO", "--host", "256.256.256.256"], "--host"),
     ],
@@ -276,11 +276,12 @@ def test_a_camera_that_is_lost_is_opened_again(capsys: Capture, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "cv2", SimpleNamespace(VideoCapture=Camera))
     monkeypatch.setattr(play, "_PAUSE_SECONDS", 0.0)
     Camera.opened = 0
-    result = run(capsys, "stream", SMALL, "rtsp://camera/live", "--port", "0", "--repeat", "--count", "4", "--quiet")
+    camera = "opencv:rtsp://camera/live"
+    result = run(capsys, "stream", SMALL, camera, "--port", "0", "--repeat", "--count", "4", "--quiet")
     assert result.code == 0
     assert Camera.opened >= 2
     assert "the stream ended; check the source; opening it again" in result.err
-    once = run(capsys, "stream", SMALL, "rtsp://camera/live", "--port", "0")
+    once = run(capsys, "stream", SMALL, "opencv:rtsp://camera/live", "--port", "0")
     assert once.code == 2
     assert "the stream ended" in once.err
 
@@ -291,7 +292,7 @@ def test_trouble_reaches_the_page(monkeypatch: pytest.MonkeyPatch, capsys: Captu
     monkeypatch.setattr(play, "_PAUSE_SECONDS", 0.0)
     told: list[str] = []
     monkeypatch.setattr(Broadcast, "trouble", lambda self, text: told.append(text))
-    run(capsys, "stream", SMALL, "rtsp://camera/live", "--port", "0", "--repeat", "--count", "3")
+    run(capsys, "stream", SMALL, "opencv:rtsp://camera/live", "--port", "0", "--repeat", "--count", "3")
     assert told
     assert "rtsp://camera/live" in told[0]
 
@@ -336,9 +337,11 @@ def test_a_stream_says_when_a_picture_was_taken(photos: Path) -> None:
 
 def test_no_camera_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     """A number that no camera has: neither a traceback nor OpenCV's own words, with file descriptors looked at."""
-    pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
     result = run(capfd, "segment", SMALL, "97")
     assert result.code == 2
+    assert result.err == "openrknn: 97: no such camera; `ls /dev/video*` shows which there are\n"
+    pytest.importorskip("cv2", reason="OpenCV is not installed")
+    result = run(capfd, "segment", SMALL, "opencv:97")
     assert result.err == "openrknn: 97: the camera cannot be opened; check the number, path or address\n"
 
 

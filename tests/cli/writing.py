@@ -15,7 +15,8 @@ __all__ = ["NOT_WRITTEN", "outputs", "valued_options", "words_for"]
 # fmt: off
 NOT_WRITTEN = frozenset({
     "--accuracy-data", "--accuracy-drop",
-    "--adapt", "--api-server", "--batch", "--batch-delay", "--beam", "--ca-file", "--cache", "--calibrate", "--chip",
+    "--adapt", "--api-server", "--batch", "--batch-delay", "--beam", "--ca-file", "--cache", "--calibrate",
+    "--camera", "--chip",
     "--clear",
     "--client-connections", "--client-rate", "--client-streams", "--color", "--config", "--constant", "--context",
     "--core-list", "--cores", "--count", "--custom-string", "--device", "--dra-shares", "--drafts", "--drain",

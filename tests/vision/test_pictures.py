@@ -11,10 +11,11 @@ import pytest
 from openrknn.vision import sources
 from openrknn.vision.draw import annotated, colour
 from openrknn.vision.errors import SourceError
+from openrknn.vision.frames import FrameImage
 from openrknn.vision.geometry import place
 from openrknn.vision.heads import Frame
 from openrknn.vision.pictures import as_pixels, cut_out, fitted, read_picture, to_image
-from openrknn.vision.prefetch import newest, prefetch
+from openrknn.vision.prefetch import prefetch
 from openrknn.vision.results import Areas, Found, Objects, Ranking, Reading
 from tests.vision.tensors import Array
 
@@ -205,21 +206,19 @@ def test_videos_and_cameras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     stand_in.VideoCapture = FakeCapture  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cv2", stand_in)
     (tmp_path / "clip.mp4").write_bytes(b"x")
-    seen = list(sources.shots(sources.entries([tmp_path / "clip.mp4"])))
-    assert [shot.name for shot in seen] == [f"clip.mp4#00000{number}" for number in range(3)]
-    assert [int(shot.pixels[0, 0, 2]) for shot in seen if shot.pixels is not None] == [2, 1, 0]
-    live = sources.frames("0", is_live=True)
-    assert [next(live).shape for _ in range(3)] == [(4, 6, 3)] * 3
+    seen = list(sources.shots(sources.entries([f"opencv:{tmp_path}/clip.mp4"])))
+    assert [shot.name.partition("clip")[2] for shot in seen] == [f"_mp4#00000{number}" for number in range(3)]
+    assert [int(shot.frame.rows(0)[0, 0]) for shot in seen if shot.frame is not None] == [2, 1, 0]
     with pytest.raises(SourceError, match="the stream ended"):
-        next(live)
+        list(sources.shots(sources.entries(["opencv:0"])))
     with pytest.raises(SourceError, match=r"broken\.mp4: the video cannot be opened"):
-        next(sources.frames("broken.mp4", is_live=False))
+        list(sources.shots(sources.entries(["opencv:broken.mp4"])))
 
 
-def test_without_opencv_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_decoder_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(SourceError, match=r"pip install 'openrknn\[video\]'"):
-        next(sources.frames("0", is_live=True))
+        list(sources.shots(sources.entries(["opencv:0"])))
 
 
 def test_without_pillow_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,23 +256,6 @@ def test_reading_ahead_stops_when_nobody_listens() -> None:
     assert closed.wait(5)
 
 
-def test_a_live_source_gives_the_newest() -> None:
-    produced, ready = threading.Event(), threading.Event()
-
-    def numbers() -> Iterator[int]:
-        yield 0
-        ready.wait(5)
-        yield from range(1, 100)
-        produced.set()
-
-    ahead = newest(numbers())
-    assert next(ahead) == 0
-    ready.set()
-    assert produced.wait(5)
-    rest = list(ahead)  # older ones are gone
-    assert rest == [99]
-
-
 def test_a_real_video(tmp_path: Path) -> None:
     """Written and read by OpenCV; compression blurs the colours a little."""
     cv2 = pytest.importorskip("cv2", reason="the extra 'video' (OpenCV) is not installed")
@@ -282,14 +264,14 @@ def test_a_real_video(tmp_path: Path) -> None:
     for number in range(5):
         writer.write(np.full((48, 64, 3), (0, 0, 40 * number), np.uint8))  # blue first: shades of red
     writer.release()
-    seen = [shot.pixels for shot in sources.shots(sources.entries([path]))]
-    means = [pixels.mean(axis=(0, 1)) for pixels in seen if pixels is not None]
+    seen = [shot.frame for shot in sources.shots(sources.entries([path]))]
+    means = [FrameImage(frame).pixels().mean(axis=(0, 1)) for frame in seen if frame is not None]
     assert [round(float(mean[0]) / 40) for mean in means] == [0, 1, 2, 3, 4]
     assert max(float(mean[2]) for mean in means) < 20
 
 
 def test_a_video_of_giant_frames_is_refused_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from openrknn.vision import sources
+    from openrknn.video.sources import opencv
 
     class Capture:
         def get(self, number: int) -> float:
@@ -301,6 +283,6 @@ def test_a_video_of_giant_frames_is_refused_before_the_first_one(monkeypatch: py
         def release(self) -> None:
             pass
 
-    monkeypatch.setattr(sources, "_open", lambda place: Capture())
+    monkeypatch.setattr(opencv, "_open", lambda place: Capture())
     with pytest.raises(SourceError, match="60000x60000 pixels"):
-        next(sources.frames("a.mp4", is_live=False))
+        list(sources.shots(sources.entries(["opencv:a.mp4"])))

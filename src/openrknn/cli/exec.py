@@ -15,6 +15,7 @@ from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import TRACE, OutputFile
 
 if TYPE_CHECKING:
+    from openrknn.fakekernel.camera import CameraSpec
     from openrknn.fakekernel.device import Device
     from openrknn.fakekernel.events import Hook
 
@@ -34,6 +35,7 @@ EXAMPLES = (
     "openrknn exec --open --driver rocket -- ./program           openrknn's library on a mainline kernel",
     "openrknn exec --trace run.trace -- ./program                record it for `openrknn trace`",
     "openrknn exec -- cat /sys/kernel/debug/rknpu/load",
+    "openrknn exec --camera 1280x720 -- openrknn stream yolo.rknn 0   with an emulated camera",
 )
 CHIP, DRIVER = "rk3588", "rknpu"
 EXIT_NOT_EXECUTABLE = 126
@@ -59,6 +61,9 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
         "--driver",
         choices=("rknpu", "rocket"),
         help="kernel driver: the vendor's (rknpu, default) or mainline's (rocket)",
+    )
+    parser.add_argument(
+        "--camera", metavar="SPEC", help="a camera at /dev/video0: 1280x720, 1280x720:yuyv or 640x480:nv12:FILE"
     )
     parser.add_argument("--strict", action="store_true", help="also refuse what boards are known to ignore")
     parser.add_argument(
@@ -100,7 +105,7 @@ def _open_library(words: list[str]) -> Path | None:
 
 def _is_on_this_machine(arguments: argparse.Namespace) -> bool:
     """--open alone: on the NPU that is here, or on none; what describes a device asks for an emulated one."""
-    described = (arguments.chip, arguments.driver, arguments.trace, arguments.strict or None)
+    described = (arguments.chip, arguments.driver, arguments.trace, arguments.camera, arguments.strict or None)
     return arguments.open and all(value is None for value in described)
 
 
@@ -135,7 +140,17 @@ def open_device(
         folder=folder,
         hook=hook,
         strict=arguments.strict,
+        camera=_camera(arguments.camera),
     )
+
+
+def _camera(text: str | None) -> CameraSpec | None:
+    from openrknn.fakekernel.camera import CameraSpec
+
+    try:
+        return None if text is None else CameraSpec.of_text(text)
+    except (ValueError, OSError) as error:
+        raise CommandError(f"--camera: {error}") from error
 
 
 def show_kernel_log() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from openrknn.runtime.engine import Runnable
 from openrknn.runtime.errors import ClosedError
+from openrknn.runtime.io.outputs import OutputKind
 from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.io.user_memory import DmaBuf
 
@@ -103,6 +104,13 @@ class Binding:
             stride = view.strides[1] if view.ndim == _PICTURE_DIMENSIONS else None
             self._exported[name] = DmaBuf(self._export(program, name), stride=stride)
         return self._exported[name]
+
+    def read(self, kind: OutputKind = "float") -> dict[str, Array]:
+        """The outputs of the last run as `Session.run` gives them ("raw" or "float"), in the model's shapes."""
+        program = self.program
+        if program is None:
+            raise ClosedError("this binding is closed: its session was closed or given other shapes; bind again")
+        return {port.name: port.read(kind) for port in program.outputs}
 
     def close(self) -> None:
         """It can run no more. User memory is given back; views of it stay valid."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,6 +114,11 @@ class VideoFrame:
         release, self._release = self._release, None
         if release is not None:
             release()
+
+    def __del__(self) -> None:
+        """A frame that no program holds any more is released, too."""
+        with contextlib.suppress(Exception):  # also one that was refused while it was made, or at the very end
+            self.release()
 
     def __enter__(self) -> VideoFrame:
         return self

@@ -9,17 +9,16 @@ import numpy as np
 
 from openrknn.pictures import GRAY, PictureError, Pixels, pillow
 from openrknn.pictures import read_picture as decode_picture
-from openrknn.video import VideoFrame, boxes_for, convert
 from openrknn.vision.errors import SourceError
 from openrknn.vision.geometry import Placement
-from openrknn.vision.heads import Array, Frame
+from openrknn.vision.heads import Array
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Pixels", "as_pixels", "cut_out", "fitted", "frame_fitted", "read_picture", "to_image"]
+__all__ = ["MIDDLE_GRAY", "Pixels", "as_pixels", "cut_out", "fitted", "read_picture", "to_image"]
 
-_MIDDLE_GRAY = 127
+MIDDLE_GRAY = 127
 """Behind a line of text: what its reader is trained with, zero after normalization."""
 _CHANNELS = (1, 3, 4)
 # ITU-R BT.601: how bright the eye finds red, green and blue.
@@ -72,17 +71,9 @@ def fitted(pixels: Pixels, placement: Placement, *, channels: int = 3, order: st
     left, top, right, bottom = placement.covered()
     frame = placement.frame
     is_line = (left, top, bottom) == (0, 0, frame.height) and right < frame.width
-    sheet = np.full((frame.height, frame.width, 3), _MIDDLE_GRAY if is_line else GRAY, np.uint8)
+    sheet = np.full((frame.height, frame.width, 3), MIDDLE_GRAY if is_line else GRAY, np.uint8)
     sheet[top:bottom, left:right] = _scaled(pixels, placement.visible(), right - left, bottom - top)
     return np.ascontiguousarray(_with_channels(sheet, channels, order)[None])
-
-
-def frame_fitted(frame: VideoFrame, model: Frame, fit: str, *, channels: int = 3, order: str = "rgb") -> Pixels:
-    """A video frame where its placement wants it, as `fitted`: colours and size in one step, without Pillow."""
-    crop, inside = boxes_for(frame.width, frame.height, model.width, model.height, fit)
-    ready = np.empty((1, model.height, model.width, channels), np.uint8)
-    convert(frame, ready[0], crop=crop, place=inside, fill=_MIDDLE_GRAY if fit == "line" else GRAY, order=order)
-    return ready
 
 
 def _scaled(pixels: Pixels, part: tuple[float, float, float, float], width: int, height: int) -> Pixels:

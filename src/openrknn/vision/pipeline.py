@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -22,16 +22,18 @@ from openrknn.container.model import Model, TensorSpec
 from openrknn.device import Device
 from openrknn.errors import UnsupportedError
 from openrknn.runtime.pool import SessionPool
-from openrknn.video import VideoFrame
+from openrknn.video.converters import open_converter
+from openrknn.video.frame import VideoFrame
 from openrknn.vision.families import Family, recognize
+from openrknn.vision.frames import FrameImage, FrameRunner, FrameShape
 from openrknn.vision.geometry import Placement, place
 from openrknn.vision.heads import Array, Frame, Settings, heads_of, original_shape
 from openrknn.vision.labels import names_for
-from openrknn.vision.pictures import Pixels, as_pixels, fitted, frame_fitted
-from openrknn.vision.prefetch import newest, prefetch
+from openrknn.vision.pictures import Pixels, as_pixels, fitted
+from openrknn.vision.prefetch import prefetch
 from openrknn.vision.result import Result
 from openrknn.vision.results import Objects
-from openrknn.vision.sources import Entry, Shot, entries, shots
+from openrknn.vision.sources import Entry, OnOpen, Shot, entries, shots
 from openrknn.vision.thresholds import safe_threshold
 
 _PICTURE_CHANNELS = (1, 3, 4)
@@ -118,6 +120,9 @@ class Pipeline(Closing):
         """What a user should know about the choices that were made."""
         self._own = SessionPool(_complete(whole), workers, device=device, cores=cores) if pool is None else None
         self._pool: Runner | SessionPool | None = self._own or pool
+        sizes = (self.frame.height, self.frame.width, self.channels)
+        self._shape = FrameShape(self.model.inputs[0].name, sizes, self.fit, self.order)
+        self._frames = None if self._own is None else FrameRunner(self._own, self._shape)
 
     def _threshold(self, wanted: float | None) -> tuple[float, str]:
         if wanted is None:
@@ -141,8 +146,11 @@ class Pipeline(Closing):
     # -- running -------------------------------------------------------------------------------------------------
 
     def __call__(self, picture: object, name: str = "") -> Result:
-        """What is in one picture: a path, an array [height, width, 3] of uint8 with red first, a Pillow image, or a
-        `VideoFrame`, which goes into the model's input in one step and whose result has no `pixels`."""
+        """What is in one picture.
+
+        It is a path, an array [height, width, 3] of uint8 with red first, a Pillow image, or a `VideoFrame`, which is
+        converted straight into the memory of the input; its release is the caller's.
+        """
         if isinstance(picture, VideoFrame):
             return self._run_frame(picture, name or f"frame {picture.number}")
         label = name or (os.fspath(picture) if isinstance(picture, str | os.PathLike) else "picture")
@@ -152,27 +160,47 @@ class Pipeline(Closing):
         started = time.perf_counter()
         placement = place(pixels.shape[1], pixels.shape[0], self.frame, self.fit)
         ready = fitted(pixels, placement, channels=self.channels, order=self.order)
-        return self._finish(name, pixels, placement, ready, started)
-
-    def _run_frame(self, frame: VideoFrame, name: str) -> Result:
-        started = time.perf_counter()
-        placement = place(frame.width, frame.height, self.frame, self.fit)
-        ready = frame_fitted(frame, self.frame, self.fit, channels=self.channels, order=self.order)
-        return self._finish(name, None, placement, ready, started)
-
-    def _finish(self, name: str, pixels: Pixels | None, placement: Placement, ready: Pixels, started: float) -> Result:
         prepared = time.perf_counter()
+        outputs = self._computed(ready)
+        return self._result(name, pixels, placement, outputs, (started, prepared, time.perf_counter()))
+
+    def _computed(self, ready: Pixels) -> dict[str, Array]:
         # "raw": int8 stays int8, and the decoders compare it as it is.
         assert self._pool is not None  # the constructor has made one or was given one
-        outputs = self._pool.run({self.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
-        ran = time.perf_counter()
+        return self._pool.run({self.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
+
+    def _run_frame(self, frame: VideoFrame, name: str) -> Result:
+        """One conversion from the frame's own format into the input: there is no RGB image of the whole frame."""
+        placement = place(frame.width, frame.height, self.frame, self.fit)
+        if self._frames is not None:
+            outputs, done, times = self._frames.run(frame)
+        else:
+            started = time.perf_counter()
+            ready = self._shape.empty()
+            done = self._shape.convert(open_converter("cpu"), frame, ready[0])
+            prepared = time.perf_counter()
+            outputs = self._computed(ready)
+            times = started, prepared, time.perf_counter()
+        result = self._result(name, FrameImage(frame), placement, outputs, times)
+        return replace(result, copies=done.total, converter=done.converter)
+
+    def _result(
+        self,
+        name: str,
+        image: Pixels | FrameImage,
+        placement: Placement,
+        outputs: Mapping[str, Array],
+        times: tuple[float, float, float],
+    ) -> Result:
+        """Decoded; `times`: when it began, when the input was ready, and when the outputs were."""
+        started, prepared, ran = times
         found = self.family.decode(heads_of(self.model.outputs, outputs), self.frame, self.settings)
         if isinstance(found, Objects) and self.family.task in _SCORED:
             found = found.with_area(f"{self.family.name} ({self.family.about})")
         note = found.note if isinstance(found, Objects) else ""
         return Result(
             name=name,
-            pixels=pixels,
+            image=image,
             task=self.family.task,
             found=found.to_picture(placement),
             labels=self.labels,
@@ -183,25 +211,29 @@ class Pipeline(Closing):
         )
 
     def stream(
-        self, sources: str | os.PathLike[str] | Entry | Iterable[str | os.PathLike[str]] | Sequence[Entry]
+        self,
+        sources: str | os.PathLike[str] | Entry | Iterable[str | os.PathLike[str]] | Sequence[Entry],
+        on_open: OnOpen | None = None,
     ) -> Iterator[Result]:
         """Results for pictures, folders, patterns, videos, cameras: in their order, read ahead, `workers` at a time.
 
         `sources` is one of them or several. A picture that cannot be read gives a result with a `problem`. A live
-        source drops what there is no time for.
+        source drops what there is no time for. `on_open` is called with each `VideoSource` when it is open.
         """
         words = [sources] if isinstance(sources, str | os.PathLike | Entry) else list(sources)
         found = [word for word in words if isinstance(word, Entry)]
         found = found or entries([word for word in words if not isinstance(word, Entry)])
-        is_live = any(entry.kind == "live" for entry in found)
-        ahead = newest(shots(found)) if is_live else prefetch(shots(found), 2 * self.workers)
-        yield from self.stream_shots(ahead)
+        has_video = any(entry.kind != "picture" for entry in found)  # which has threads of its own
+        yield from self.stream_shots(shots(found, on_open) if has_video else prefetch(shots(found), 2 * self.workers))
 
     def stream_shots(self, ahead: Iterable[Shot]) -> Iterator[Result]:
         """`stream` for shots of the caller."""
         yield from parallel(ahead, self._shot, self.workers)
 
     def _shot(self, shot: Shot) -> Result:
+        if shot.frame is not None:
+            result = self._run_frame(shot.frame, shot.name)
+            return replace(result, taken=shot.taken, capture_seconds=shot.seconds)
         if shot.pixels is None:
             return Result.unreadable(shot.name, self.family.task, shot.problem)
         return replace(self._run(shot.pixels, shot.name), taken=shot.taken)
@@ -210,6 +242,8 @@ class Pipeline(Closing):
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
+        if self._frames is not None:
+            self._frames.close()
         if self._own is not None:
             self._own.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections.abc import Generator, Iterable
@@ -22,19 +21,10 @@ class _End:
 
 def prefetch(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
     """The items in their order, read up to `depth` ahead."""
-    yield from _through_thread(items, depth, drop_old=False)
-
-
-def newest(items: Iterable[Item]) -> Generator[Item, None, None]:
-    """For live sources: always the newest item; what nobody had time for is dropped."""
-    yield from _through_thread(items, 1, drop_old=True)
-
-
-def _through_thread(items: Iterable[Item], depth: int, *, drop_old: bool) -> Generator[Item, None, None]:
     ready: queue.Queue[Item | _End] = queue.Queue(maxsize=depth)
     stop = threading.Event()
     thread = threading.Thread(
-        target=_fill, args=(items, ready, stop), kwargs={"drop_old": drop_old}, name="openrknn-prefetch", daemon=True
+        target=_fill, args=(items, ready, stop), name="openrknn-prefetch", daemon=True
     )
     thread.start()
     try:
@@ -50,14 +40,10 @@ def _through_thread(items: Iterable[Item], depth: int, *, drop_old: bool) -> Gen
         thread.join(timeout=1.0)  # a camera that hangs must not hang the program
 
 
-def _fill(
-    items: Iterable[Item], ready: queue.Queue[Item | _End], stop: threading.Event, *, drop_old: bool
-) -> None:
+def _fill(items: Iterable[Item], ready: queue.Queue[Item | _End], stop: threading.Event) -> None:
     error: BaseException | None = None
     try:
         for item in items:
-            if drop_old:
-                _forget(ready)
             if not _put(ready, item, stop):
                 break
     except BaseException as caught:  # noqa: BLE001 - it is raised again, in the thread that waits
@@ -67,11 +53,6 @@ def _fill(
         if close is not None:
             close()
         _put(ready, _End(error), stop)
-
-
-def _forget(ready: queue.Queue[Item | _End]) -> None:
-    with contextlib.suppress(queue.Empty):
-        ready.get_nowait()
 
 
 def _put(ready: queue.Queue[Item | _End], item: Item | _End, stop: threading.Event) -> bool:

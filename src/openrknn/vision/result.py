@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openrknn.quantities import count_of
+from openrknn.vision.frames import FrameImage
 from openrknn.vision.heads import Array
 from openrknn.vision.labels import name_of
 from openrknn.vision.pictures import Pixels
@@ -27,7 +28,7 @@ class Result:
     """One picture, what is in it, and how long that took. `found` is None where the picture could not be read."""
 
     name: str
-    pixels: Pixels | None = field(repr=False)
+    image: Pixels | FrameImage | None = field(repr=False)
     task: str
     found: Found | None
     labels: tuple[str, ...] | None = field(default=None, repr=False)
@@ -38,6 +39,26 @@ class Result:
     decode_seconds: float = 0.0
     taken: float = 0.0
     """`time.perf_counter()` when the picture was read from its source; 0 where that is not known."""
+    capture_seconds: float = 0.0
+    """Of a frame: how long capturing or decoding took, waiting included."""
+    copies: int | None = None
+    """Of a frame: how often the CPU has copied or converted it on its way from the source to the NPU."""
+    converter: str = ""
+    """Of a frame: what scaled it and converted its colours: rga, native or numpy."""
+
+    @property
+    def pixels(self) -> Pixels | None:
+        """The picture: uint8 [height, width, 3], red first. Of a frame it is converted when it is first asked for."""
+        return self.image.pixels() if isinstance(self.image, FrameImage) else self.image
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Width and height; None where there is no picture."""
+        if self.image is None:
+            return None
+        if isinstance(self.image, FrameImage):
+            return self.image.width, self.image.height
+        return self.image.shape[1], self.image.shape[0]
 
     @classmethod
     def unreadable(cls, name: str, task: str, problem: str) -> Result:
@@ -52,9 +73,10 @@ class Result:
         """The picture with what was found drawn into it, as a Pillow image."""
         from openrknn.vision.draw import annotated
 
-        if self.pixels is None or self.found is None:
+        pixels = self.pixels
+        if pixels is None or self.found is None:
             raise ValueError(f"there is nothing to draw: {self.problem}")
-        return annotated(self.pixels, self.found, self.labels)
+        return annotated(pixels, self.found, self.labels)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """The annotated picture as a file."""

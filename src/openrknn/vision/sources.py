@@ -1,4 +1,4 @@
-"""Where pictures come from: files, folders, patterns, videos, cameras.
+"""Where pictures come from: files, folders, patterns, videos, cameras (`openrknn.video.sources`).
 
 A picture that cannot be read is an entry with a problem, not an end: the others still count.
 """
@@ -6,26 +6,27 @@ A picture that cannot be read is an entry with a problem, not an end: the others
 from __future__ import annotations
 
 import glob
-import importlib
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from openrknn.extras import how_to_install
 from openrknn.pictures import SUFFIXES as PICTURES
+from openrknn.video.errors import VideoError
+from openrknn.video.frame import VideoFrame
+from openrknn.video.sources import SUFFIXES as VIDEOS
+from openrknn.video.sources import Newest, VideoSource, is_live_place, is_video_place, open_source
 from openrknn.vision.errors import SourceError
 from openrknn.vision.pictures import Pixels, read_picture
+from openrknn.vision.prefetch import prefetch
 
-__all__ = ['PICTURES', 'VIDEOS', 'Entry', 'Shot', 'entries', 'is_source', 'shots']
+__all__ = ["PICTURES", "VIDEOS", "Entry", "OnOpen", "Shot", "entries", "is_source", "shots"]
 
-VIDEOS = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv")
-_STREAM = re.compile(r"(?i)(rtsp|rtsps|rtmp|http|https|udp|tcp)://")
+OnOpen = Callable[[VideoSource], None]
+"""Is called with each source of video when it is open."""
+_FRAMES_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,24 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One picture, or why it could not be read."""
+    """One picture or frame, or why it could not be read."""
 
     name: str
     pixels: Pixels | None
     problem: str = ""
     taken: float = 0.0
     """`time.perf_counter()` when it was read."""
+    frame: VideoFrame | None = None
+    """Of a video, in the place of pixels."""
+    seconds: float = 0.0
+    """How long capturing or decoding took, waiting included."""
 
 
 def is_source(word: str) -> bool:
     """Whether a word looks like pictures: by its ending, as a folder, a pattern, a camera's number or an address."""
-    if _STREAM.match(word) or os.path.isdir(word) or (word.isdigit() and not os.path.exists(word)):
+    if is_video_place(word) or os.path.isdir(word):
         return True
-    return word.lower().endswith((*PICTURES, *VIDEOS)) or (glob.has_magic(word) and not os.path.exists(word))
+    return word.lower().endswith(PICTURES) or (glob.has_magic(word) and not os.path.exists(word))
 
 
 def entries(words: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Entry]:
@@ -66,18 +71,17 @@ def entries(words: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
 
 
 def _entries(word: str) -> list[Entry]:
-    if _STREAM.match(word):
+    if is_live_place(word):
         return [Entry("live", word)]
-    if word.isdigit() and not os.path.exists(word):
-        return [Entry("live", word)]
+    if is_video_place(word) and (not word.lower().endswith(VIDEOS) or ":" in word):
+        return [Entry("video", word)]
     if os.path.isdir(word):
         inside = sorted(name for name in os.listdir(word) if _is_picture(name))
         if not inside:
             raise SourceError(f"{word}: no pictures in this folder ({' '.join(PICTURES)})")
         return [Entry("picture", os.path.join(word, name)) for name in inside]
     if os.path.exists(word):
-        is_video = word.lower().endswith(VIDEOS) or word.startswith("/dev/video")
-        return [Entry("live" if word.startswith("/dev/") else "video" if is_video else "picture", word)]
+        return [Entry("video" if word.lower().endswith(VIDEOS) else "picture", word)]
     if glob.has_magic(word):
         matching = sorted(path for path in glob.glob(word, recursive=True) if os.path.isfile(path))
         if matching:
@@ -90,15 +94,40 @@ def _is_picture(name: str) -> bool:
     return name.lower().endswith(PICTURES) and not name.startswith(".")
 
 
-def shots(found: Sequence[Entry]) -> Iterator[Shot]:
-    """The pictures, one after the other."""
+def shots(found: Sequence[Entry], on_open: OnOpen | None = None) -> Iterator[Shot]:
+    """The pictures and frames, one after the other. Of a live source it is always the newest."""
     for entry in found:
         if entry.kind == "picture":
             yield _read(entry.place)
-            continue
-        stem = os.path.basename(entry.place) if entry.kind == "video" else re.sub(r"\W+", "_", entry.place)
-        for number, pixels in enumerate(frames(entry.place, is_live=entry.kind == "live")):
-            yield Shot(f"{stem}#{number:06}", pixels, taken=time.perf_counter())
+        else:
+            yield from _frames(entry, on_open)
+
+
+def _frames(entry: Entry, on_open: OnOpen | None) -> Iterator[Shot]:
+    is_file = entry.kind == "video" and os.path.exists(entry.place)
+    stem = os.path.basename(entry.place) if is_file else re.sub(r"\W+", "_", entry.place)
+    try:
+        opened = open_source(entry.place)
+        source = Newest(opened) if opened.is_live else opened
+        if on_open is not None:
+            on_open(source)
+        timed = _timed(source)
+        with closing(timed if source.is_live else prefetch(timed, _FRAMES_AHEAD)) as ahead:
+            for number, (frame, seconds) in enumerate(ahead):
+                yield Shot(f"{stem}#{number:06}", None, taken=time.perf_counter(), frame=frame, seconds=seconds)
+    except VideoError as error:
+        raise SourceError(str(error)) from error
+
+
+def _timed(source: VideoSource) -> Generator[tuple[VideoFrame, float], None, None]:
+    """Each frame, and how long it took to get it. The thread that reads closes the source."""
+    with source:
+        while True:
+            started = time.perf_counter()
+            frame = source.read()
+            if frame is None:
+                return
+            yield frame, time.perf_counter() - started
 
 
 def _read(path: str) -> Shot:
@@ -106,68 +135,3 @@ def _read(path: str) -> Shot:
         return Shot(path, read_picture(path), taken=time.perf_counter())
     except SourceError as error:
         return Shot(path, None, str(error))
-
-
-# Videos, cameras and network streams through OpenCV (the extra `video`).
-
-_SIZE_PROPERTIES = (3, 4)  # cv2.CAP_PROP_FRAME_WIDTH and _HEIGHT
-_MOST_PIXELS = 64 * 1024 * 1024
-"""Of one frame: as large as the largest picture (`openrknn.pictures`)."""
-
-
-def frames(place: str, *, is_live: bool) -> Iterator[Pixels]:
-    """The pictures of a video file, a camera ("0", "/dev/video0") or an address (rtsp://...)."""
-    capture = _open(place)
-    try:
-        _check_size(capture, place)
-        count = 0
-        while True:
-            well, picture = capture.read()
-            if not well:
-                break
-            count += 1
-            yield np.ascontiguousarray(np.asarray(picture, np.uint8)[:, :, ::-1])  # OpenCV has blue first
-        if not count or is_live:
-            raise SourceError(f"{place}: {'the stream ended' if count else 'no picture came'}; check the source")
-    finally:
-        capture.release()
-
-
-def _check_size(capture: Any, place: str) -> None:
-    """Before the first frame: a header can promise more pixels than there is memory."""
-    if not hasattr(capture, "get"):  # a stand-in for OpenCV
-        return
-    width, height = (int(capture.get(number)) for number in _SIZE_PROPERTIES)
-    if width * height > _MOST_PIXELS:
-        raise SourceError(f"{place}: the frames have {width}x{height} pixels; scale the video down first")
-
-
-@contextmanager
-def _silent(cv2: Any) -> Iterator[None]:
-    """Where somebody loaded OpenCV before us, it is told now, and afterwards it may talk again."""
-    levels = getattr(getattr(cv2, "utils", None), "logging", None)
-    if levels is None:  # an older OpenCV, or a stand-in for it
-        yield
-        return
-    before = levels.getLogLevel()
-    levels.setLogLevel(levels.LOG_LEVEL_ERROR)
-    try:
-        yield
-    finally:
-        levels.setLogLevel(before)
-
-
-def _open(place: str) -> Any:
-    # OpenCV talks to standard error by itself, unless it is told not to before it is loaded; we say what is wrong.
-    os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
-    try:
-        cv2: Any = importlib.import_module("cv2")
-    except ImportError:
-        raise SourceError(f"{place}: videos, cameras and streams need OpenCV; {how_to_install('video')}") from None
-    with _silent(cv2):
-        capture = cv2.VideoCapture(int(place) if place.isdigit() else place)
-    if not capture.isOpened():
-        capture.release()
-        what = "camera" if place.isdigit() or place.startswith("/dev/") else "video"
-        raise SourceError(f"{place}: the {what} cannot be opened; check the number, path or address")
-    return capture

@@ -13,7 +13,7 @@ __all__ = ["add_picture_arguments", "add_score_arguments", "share"]
 
 def add_picture_arguments(parser: argparse.ArgumentParser, *, needs_model: bool = True) -> None:
     """The model, the pictures, and what to do with them. Where no model is needed, the first word may be a picture."""
-    sources = "pictures, folders, patterns, videos, cameras (0), rtsp://..."
+    sources = "pictures, folders, patterns, videos, cameras (0), rtsp://..., gst:PIPELINE, - (stdin)"
     if needs_model:
         parser.add_argument("model", metavar="MODEL", help="a .rknn model, or a name of `openrknn models`")
         parser.add_argument("sources", metavar="SOURCE", nargs="+", help=sources)

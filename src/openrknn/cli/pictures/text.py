@@ -36,7 +36,7 @@ def show_picture(output: Output, result: Result, *, top: int) -> None:
 
 
 def _headline(result: Result) -> Text:
-    size = f"{result.pixels.shape[1]}x{result.pixels.shape[0]}" if result.pixels is not None else ""
+    size = f"{result.size[0]}x{result.size[1]}" if result.size is not None else ""
     text = Text.assemble((printable(result.name), "bold"), (f"  {size}  {duration(result.run_seconds)}", "dim"))
     return text.append(f"  {result.in_words()}")
 
@@ -100,8 +100,8 @@ def as_json(result: Result, file: str | None, *, top: int) -> dict[str, Any]:
     """One picture for programs."""
     return {
         "name": result.name,
-        "width": result.pixels.shape[1] if result.pixels is not None else None,
-        "height": result.pixels.shape[0] if result.pixels is not None else None,
+        "width": result.size[0] if result.size is not None else None,
+        "height": result.size[1] if result.size is not None else None,
         "problem": result.problem or None,
         "found": list(result.rows(top)),
         "notes": list(result.notes),
@@ -111,4 +111,5 @@ def as_json(result: Result, file: str | None, *, top: int) -> dict[str, Any]:
             "run": result.run_seconds,
             "decode": result.decode_seconds,
         },
+        **({"copies": result.copies} if result.copies is not None else {}),
     }

@@ -17,6 +17,8 @@ EXAMPLES = (
     "openrknn stream yolo.rknn 0                               the first camera",
     "openrknn stream yolo.rknn rtsp://192.168.1.20/live --repeat --workers 3",
     "openrknn stream yolo.rknn video.mp4 --repeat --host 0.0.0.0 --port 8080",
+    "openrknn stream yolo.rknn video.mp4 --stats --exit        time and copies per frame",
+    "openrknn stream yolo.rknn 'gst:videotestsrc is-live=true' a GStreamer pipeline",
     "openrknn stream yolo.rknn photos/ --repeat --fps 0.5      a slide show",
 )
 DEFAULT_PORT = 8017
@@ -26,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
     parser.add_argument("model", metavar="MODEL", help="a .rknn model")
     parser.add_argument(
-        "sources", metavar="SOURCE", nargs="+", help="a camera (0), rtsp://..., a video, pictures, folders"
+        "sources",
+        metavar="SOURCE",
+        nargs="+",
+        help="a camera (0), rtsp://..., a video, gst:PIPELINE, - (stdin), pictures, folders",
     )
     tasks = ("classify", "detect", "segment", "pose", "ocr")
     parser.add_argument("--task", choices=tasks, help="what to do (default: recognised by the outputs)")
@@ -39,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exit", action="store_true", help="exit when the source ends, instead of showing its last picture"
     )
     parser.add_argument("--count", type=positive, metavar="N", help="exit after N pictures")
+    parser.add_argument(
+        "--stats", action="store_true", help="report time per stage, copies and dropped frames at the end"
+    )
     parser.add_argument("--fps", type=seconds, metavar="N", help="at most N pictures per second")
     parser.add_argument(
         "--workers", type=positive, metavar="N", default=1, help="pictures processed in parallel (default: 1)"

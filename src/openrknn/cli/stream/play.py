@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from openrknn.cli.common.output import Output
 from openrknn.cli.pictures.pipeline import open_pipeline
+from openrknn.cli.stream.stats import StreamStats
 from openrknn.quantities import count_of
 from openrknn.vision.errors import SourceError
 from openrknn.vision.live import Broadcast, Meter, serve
@@ -35,23 +36,31 @@ def run_stream(arguments: argparse.Namespace, output: Output) -> int:
             output.complain(f"note: {note}")
         output.value(f"{address}  {pipeline.family.about} on {pipeline.device}; Ctrl-C stops it")
         output.stream.flush()
-        meter = Meter(broadcast, pipeline)
+        meter, stats = Meter(broadcast, pipeline), StreamStats()
         with contextlib.suppress(KeyboardInterrupt):
-            _play(arguments, output, pipeline, broadcast, meter)
+            _play(arguments, output, pipeline, broadcast, (meter, stats))
     output.line(count_of(meter.count, "picture"))
-    output.data({"schema_version": 1, "address": address, "pictures": meter.count})
+    if arguments.stats and output.is_human:
+        stats.show(output)
+    about = {"stats": stats.as_json()} if arguments.stats else {}
+    output.data({"schema_version": 1, "address": address, "pictures": meter.count, **about})
     return 0
 
 
 def _play(
-    arguments: argparse.Namespace, output: Output, pipeline: Pipeline, broadcast: Broadcast, meter: Meter
+    arguments: argparse.Namespace,
+    output: Output,
+    pipeline: Pipeline,
+    broadcast: Broadcast,
+    seen: tuple[Meter, StreamStats],
 ) -> None:
-    results = itertools.islice(_results(pipeline, arguments, output, broadcast), arguments.count)
+    meter, stats = seen
+    results = itertools.islice(_results(pipeline, arguments, output, broadcast, stats), arguments.count)
     for result in _paced(results, arguments.fps):
         if result.problem:
             output.complain(f"{result.problem}; skipped")
         else:
-            meter.show(result)
+            stats.add(result, meter.show(result))
     broadcast.close()
     if meter.count and not (arguments.count or arguments.exit):
         output.line("that was the last picture; the page stays up until Ctrl-C")
@@ -60,14 +69,14 @@ def _play(
 
 
 def _results(
-    pipeline: Pipeline, arguments: argparse.Namespace, output: Output, broadcast: Broadcast
+    pipeline: Pipeline, arguments: argparse.Namespace, output: Output, broadcast: Broadcast, stats: StreamStats
 ) -> Iterator[Result]:
     """With --repeat: again and again, also when a camera was lost; but not what never gave a picture."""
     readable = 0
     while True:
         before = readable
         try:
-            for result in pipeline.stream(arguments.sources):
+            for result in pipeline.stream(arguments.sources, stats.opened):
                 readable += not result.problem
                 yield result
         except SourceError as error:

@@ -35,6 +35,10 @@ class VideoSource(Closing):
         self.dropped = 0
         """Frames that were captured or sent, and that no reader has seen."""
 
+    def about(self) -> tuple[str, tuple[str, ...]]:
+        """Decoder and notes as they are known now."""
+        return self.decoder, self.notes
+
     def read(self) -> VideoFrame | None:
         """The next frame; None at the end."""
         raise NotImplementedError

@@ -36,6 +36,7 @@ _STEP_NS = 100_000_000
 _HARDWARE = ("mppvideodec", "v4l2slh264dec", "v4l2slh265dec", "v4l2slvp9dec", "v4l2slav1dec")
 _NODES = ("/dev/mpp_service", "/dev/media0")
 _GVALUE_BYTES = 24
+_MOST_OUT = 8
 
 
 def has_hardware_decoder() -> bool:
@@ -80,6 +81,8 @@ class GstreamerSource(VideoSource):
         self._sink = self._lib.gst_bin_get_by_name(self._pipeline, b"openrknn")
         self._bus = self._lib.gst_element_get_bus(self._pipeline)
         self._number = 0
+        self._out = 0
+        """How many frames readers have."""
         self._is_closed = False
         self._reading = threading.Lock()
         """Held while the pipeline is asked: it must not be freed meanwhile."""
@@ -127,6 +130,11 @@ class GstreamerSource(VideoSource):
         buffer = lib.gst_sample_get_buffer(sample)
         offsets, strides = _layout(lib, buffer, name, width, height)
         memories, unmap = _mapped(lib, buffer)
+        # A decoder in hardware has few buffers: a reader that keeps many frames gets copies of further ones.
+        is_kept = self._out < _MOST_OUT
+        if not is_kept:
+            memories = [_Mapped(memory.view.copy(), -1, memory.start) for memory in memories]
+            unmap()
         try:
             planes = [self._plane(buffer, memories, *where) for where in zip(offsets, strides, strict=True)]
             colours = (lib.gst_structure_get_string(caps, b"colorimetry") or b"").decode()
@@ -135,14 +143,19 @@ class GstreamerSource(VideoSource):
             def release() -> None:
                 unmap()
                 lib.gst_mini_object_unref(sample)
+                self._out -= 1
 
             frame = VideoFrame(
                 _FORMATS[name], width, height, planes, colour_space=space, colour_range=colour_range,
-                number=self._number, release=release,
+                number=self._number, copies=int(not is_kept), release=release if is_kept else None,
             )  # fmt: skip
         except BaseException:
             unmap()
             raise
+        if is_kept:
+            self._out += 1
+        else:
+            lib.gst_mini_object_unref(sample)
         if not self._number:
             self.decoder = self._named_decoder()
         self._number += 1

@@ -17,16 +17,19 @@ class Newest(VideoSource):
     """Always the newest frame of `source`, which it owns; older ones are released and counted in `dropped`."""
 
     def __init__(self, source: VideoSource) -> None:
-        super().__init__(source.place, is_live=source.is_live, decoder=source.decoder)
-        self.notes = source.notes
         self._source = source
         self._replaced = 0
+        super().__init__(source.place, is_live=source.is_live, decoder=source.decoder)
         self._frame: VideoFrame | None = None
         self._error: BaseException | None = None
         self._is_over = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._fill, name="openrknn-newest", daemon=True)
         self._thread.start()
+
+    def about(self) -> tuple[str, tuple[str, ...]]:
+        """Those of the source, which may know them only after its first frame."""
+        return self._source.about()
 
     @property
     def dropped(self) -> int:
@@ -56,6 +59,7 @@ class Newest(VideoSource):
             with self._changed:
                 self._is_over = True
                 self._changed.notify_all()
+            self._source.close()  # here: no decoder stands being closed while another thread reads
 
     def _put(self, frame: VideoFrame) -> None:
         with self._changed:
@@ -69,13 +73,12 @@ class Newest(VideoSource):
             old.release()
 
     def close(self) -> None:
-        """Stop reading, release the frame that waits, and close the source."""
+        """Stop reading, and release the frame that waits; the thread closes the source when its last read is over."""
         with self._changed:
             self._is_over = True
             frame, self._frame = self._frame, None
             self._changed.notify_all()
         if frame is not None:
             frame.release()
-        self._source.close()
         if self._thread is not threading.current_thread():
             self._thread.join(_GOODBYE_SECONDS)

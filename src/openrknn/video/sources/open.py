@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import re
 import shutil
@@ -115,8 +115,16 @@ def _gstreamer(place: str, is_live: bool) -> VideoSource:
     return source
 
 
+def _has_av() -> bool:
+    try:
+        importlib.import_module("av")
+    except ImportError:
+        return False
+    return True
+
+
 def _pyav(place: str, is_live: bool) -> VideoSource:
-    if importlib.util.find_spec("av") is None:
+    if not _has_av():
         raise SourceError(f"{place}: PyAV is not installed; {how_to_install('video')}")
     from openrknn.video.sources.pyav import PyavSource
 
@@ -146,7 +154,7 @@ def _decoded(place: str, is_live: bool) -> VideoSource:
 
     if has_hardware_decoder():
         return _gstreamer(place, is_live)
-    if importlib.util.find_spec("av") is not None:
+    if _has_av():
         return _pyav(place, is_live)
     if shutil.which("ffmpeg") is not None:
         return _ffmpeg(place, is_live)

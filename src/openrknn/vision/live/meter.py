@@ -32,14 +32,16 @@ class Meter:
         self._seen: deque[tuple[float, float, float]] = deque(maxlen=_WINDOW)
         """When each picture was done, the processor's seconds until then, and how long the NPU worked on it."""
 
-    def show(self, result: Result) -> None:
-        """One more picture for everybody who looks."""
+    def show(self, result: Result) -> float:
+        """One more picture for everybody who looks; how many seconds drawing and encoding took."""
         started = time.perf_counter()
         picture = result.annotated()
         picture.thumbnail((_LARGEST_SIDE, _LARGEST_SIDE))
         data = BytesIO()
         picture.save(data, "jpeg", quality=_QUALITY)
-        self._broadcast.publish(data.getvalue(), self._state(result, time.perf_counter() - started))
+        seconds = time.perf_counter() - started
+        self._broadcast.publish(data.getvalue(), self._state(result, seconds))
+        return seconds
 
     def _state(self, result: Result, draw_seconds: float) -> dict[str, Any]:
         self.count += 1
