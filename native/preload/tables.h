@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TABLES_VERSION "c4d70f66" /* the library and the server must have the same */
+#define TABLES_VERSION "3454d7d1" /* the library and the server must have the same */
 enum { OP_OPEN = 1, OP_IOCTL = 2, OP_MMAP = 3, OP_KIND = 4, OP_SPY_HAND = 5, OP_SPY_BEFORE = 6, OP_SPY_AFTER = 7, OP_SPY_MAP = 8, OP_SPY_CLOSE = 9 };
 enum { KIND_BITS = 8, NO_KIND = 0xff, NOT_INHERITED = 1, CLOSE_ON_EXEC = 1, TAKE_BYTE = 2 };
 enum { KIND_DMA_BUF = 5, MAX_PAYLOAD = 0x4000000 };
@@ -53,7 +53,7 @@ struct array_rule {
     uint8_t pointer_bytes, count_bytes, out;
 };
 
-/* A descriptor at offset `at`, handed in if `when` says so (WHEN_FLAG: the field `flags` has a bit of `mask`), or
+/* A descriptor at offset `at`, passed in according to `when` (WHEN_FLAG: the field `flags` has a bit of `mask`), or
    opened by the kernel. */
 struct descriptor_rule { uint16_t at, flags; uint32_t mask; uint8_t when, out; };
 
