@@ -69,12 +69,13 @@ def _losses(made: Compiled, name: str, data: list[Array]) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> str:
     """The table of docs/accuracy.md."""
     found = {(row["network"], row["way"]): row for row in rows}
-    lines = ["| network | min-max | default | `--accuracy-drop 1%` | chosen | fp16 |", "|---|---:|---:|---:|---|---:|"]
+    lines = ["| network | min-max | default | `--accuracy-drop 1%` | seen | chosen |", "|---|---:|---:|---:|---:|---|"]
     for network in NETWORKS:
         cells = [_cell(found.get((network.name, way)), way) for way in ("minmax", "default", "1%")]
-        chosen = found.get((network.name, "1%"), {}).get("chosen", "")
-        if any(cells):
-            cells += [chosen, _cell(found.get((network.name, "fp16")), "fp16")]
+        last = found.get((network.name, "1%"), {})
+        if all(cells):
+            floats = f" ({last['fp16_operators']} of {last['operators']})" if last.get("format") == "mixed" else ""
+            cells += [f"{last['seen_loss']:.2%}", last["chosen"] + floats] if "loss" in last else ["", ""]
             lines.append(f"| {network.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -82,7 +83,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def _cell(row: dict[str, Any] | None, way: str) -> str:
     if row is None or "error" in row:
         return "" if row is None else "refused"
-    warned = " (warned)" if way == "default" and row["warnings"] else ""
+    warned = ", warned" if way == "default" and row["warnings"] else ""
     return f"{row['loss']:.2%}, {row['snr_db']:.0f} dB, {row['ms']:.2f} ms{warned}"
 
 
@@ -91,7 +92,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=Path, help="where the packages were unpacked")
     parser.add_argument("--pictures", type=Path, help="images/ and labels/ in YOLO's form")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="what was measured, one JSON object a line")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--ways", nargs="+", default=["minmax", "default", "1%", "fp16"], choices=list(WAYS))
     parser.add_argument("--table", action="store_true")
