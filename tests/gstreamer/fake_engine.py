@@ -19,7 +19,7 @@ _BOX = np.array([[8, 16, 40, 48]], np.float32)
 
 
 def _found(model: str, frame: VideoFrame) -> Found:
-    one = {"boxes": _BOX, "scores": np.array([0.75], np.float32), "classes": np.array([3])}
+    one: dict[str, Any] = {"boxes": _BOX, "scores": np.array([0.75], np.float32), "classes": np.array([3])}
     match model:
         case "pose":
             points = np.zeros((1, 17, 3), np.float32)

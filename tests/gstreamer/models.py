@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ _STEEP = 20.0
 def _detector() -> bytes:
     from onnx import TensorProto, checker, helper, numpy_helper
 
-    def conv(name: str, inputs: list[str], kernel: int) -> object:
+    def conv(name: str, inputs: list[str], kernel: int) -> Any:
         return helper.make_node("Conv", inputs, [name], kernel_shape=[kernel, kernel], strides=[kernel, kernel])
 
     # How much more red than green and blue a cell is, and how much more green.
