@@ -38,6 +38,12 @@ def main(model: str) -> dict[str, object]:
             source = dma_frame(PixelFormat.NV12, 320, 240, 320, random, colour_space=ColourSpace.BT2020)
         result = converter.convert(source, target if other is None else other)
         found[name] = [result.converter, result.copies, result.note]
+    # A descriptor that the driver does not import: a file.
+    sealed = dma_frame(PixelFormat.NV12, 320, 240, 320, random)
+    descriptor = os.open(sys.executable, os.O_RDONLY)
+    planes = [Plane(plane.offset, plane.stride, descriptor, plane.memory) for plane in sealed.planes]
+    result = converter.convert(VideoFrame(PixelFormat.NV12, 320, 240, planes), target)
+    found["foreign"] = [result.converter, result.copies, result.note]
     converter.close()
 
     with Rga() as rga:

@@ -45,7 +45,8 @@ def test_rga_converts_without_the_cpu(found: Any) -> None:
 
 
 def test_the_cpu_does_what_rga_cannot_and_says_why(found: Any) -> None:
-    for name, words in (("small", "rga2 needs rows of a multiple of 4"), ("matrix", "BT2020"), ("array", "dma-bufs")):
+    for name, words in (("small", "rga2 needs rows of a multiple of 4"), ("matrix", "BT2020"), ("array", "dma-bufs"),
+                        ("foreign", "cannot import")):  # fmt: skip
         converter, copies, note = found[name]
         assert (converter in ("native", "numpy"), copies) == (True, 1), name
         assert words in note

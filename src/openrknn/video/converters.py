@@ -10,6 +10,7 @@ from openrknn.video.conversion import Conversion, convert
 from openrknn.video.errors import VideoError
 from openrknn.video.frame import Bytes, VideoFrame
 from openrknn.video.rga import Rga
+from openrknn.video.rga_requests import NotForRgaError
 
 __all__ = ["CONVERTERS", "Converter", "open_converter"]
 
@@ -67,8 +68,11 @@ class RgaConverter:
     ) -> Conversion:  # fmt: skip
         if isinstance(target, VideoFrame):
             why = self._device.refusal(frame, target, crop, place)
-            if not why:
-                return self._device.convert(frame, target, crop=crop, place=place, fill=fill)
+            try:
+                if not why:
+                    return self._device.convert(frame, target, crop=crop, place=place, fill=fill)
+            except NotForRgaError as error:  # the driver knows more: memory that it cannot import or reach
+                why = str(error)
         else:
             why = "the target is an array, and RGA takes dma-bufs (give a VideoFrame with a descriptor)"
         if not self._falls_back:

@@ -104,8 +104,11 @@ class Rga:
             except (NotForRgaError, DeviceError) as error:
                 # Filling needs an RGA2 core and memory below 4 GiB. The borders are few pixels: the CPU writes them.
                 if target_box == (0, 0, target.width, target.height):
-                    raise VideoError(f"RGA refused to convert {frame!r}: {error}; the kernel log says why") from None
-                fence = self._submit([task], acquire, waits=waits)
+                    raise _refused(frame, error) from None
+                try:
+                    fence = self._submit([task], acquire, waits=waits)
+                except DeviceError as again:
+                    raise _refused(frame, again) from None
                 _fill_by_cpu(target, target_box, fill)
                 note = f"the CPU filled the borders: {error}"
         return PendingConversion(fence, Conversion(self.name, 0, frame.copies, note))
@@ -182,6 +185,10 @@ class Rga:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _refused(frame: VideoFrame, error: Exception) -> NotForRgaError:
+    return NotForRgaError(f"RGA refused to convert {frame!r}: {error}; the kernel log says why")
 
 
 def _fill_by_cpu(target: VideoFrame, place: Box, fill: Fill) -> None:
