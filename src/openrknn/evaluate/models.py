@@ -277,5 +277,6 @@ def _voice(path: str, options: ModelOptions) -> Subject:
     from openrknn.voice.transcriber import Transcriber
 
     stack = ExitStack()
-    listen = stack.enter_context(Transcriber(Path(path) if os.path.isdir(path) else path, options.device))
-    return Subject(path, "speech", f"on {options.device}", transcriber=listen, _stack=stack)
+    voice = open_set(Path(path) if os.path.isdir(path) else path, "transcriber")
+    listen = stack.enter_context(Transcriber(voice, options.device))
+    return Subject(path, "speech", f"{voice.name} for {voice.target}", transcriber=listen, _stack=stack)

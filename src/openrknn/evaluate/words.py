@@ -46,6 +46,8 @@ def level(report: Report, failures: int, *, is_required: bool = False) -> str:
 
 def next_step(report: Report) -> str:
     """What to do with the result."""
+    if report.reference is None and report.task == "speech":
+        return ""
     if report.reference is None:
         if report.model.about.startswith("float"):
             return "compile the model, and evaluate the .rknn with --float to see what that costs"
