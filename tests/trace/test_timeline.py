@@ -59,11 +59,11 @@ def test_the_page_is_one_file_and_names_stay_text(tmp_path: Path) -> None:
     assert "/dev/&lt;script&gt;" in page
     assert page.count("<script>") == 1
     assert not re.search(r"(src|href)=", page)
-    assert page.count('<i class="span job"') == 2  # a lane for each core
+    assert page.count('<i class="span-job" style') == 2  # a lane for each core
     assert 'class="verdict fair"' in page
     assert "All jobs ran; 1 of 4 ioctls returned an error" in page
     assert "NPU busy</dt><dd>10 %" in page  # 4 of 40 ms, on two cores at once
-    assert 'class="span life" style="left:5.00000%;width:45.00000%"' in page
+    assert 'class="span-life" style="left:5.00000%;width:45.00000%"' in page
 
 
 def test_a_trace_without_times_still_makes_a_page(tmp_path: Path) -> None:

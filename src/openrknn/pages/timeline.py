@@ -39,7 +39,7 @@ def render(timeline: Timeline, title: str, about: str) -> str:
     totals = folded("ioctls", "All ioctls", _totals(timeline.calls) if timeline.calls else None)
     body = join((tag("main", header, lanes, totals), footer("openrknn trace timeline")))
     style = asset("style.css") + asset("timeline.css")
-    style += "".join(f".span.{kind}, .key.{kind} {{ background: var(--{kind}); }} " for kind, _ in _KINDS)
+    style += "".join(f".span-{kind} {{ background: var(--{kind}); }} " for kind, _ in _KINDS)
     return document(f"{clean(title)} · openrknn", body, style=style, script=asset("timeline.js"))
 
 
@@ -85,7 +85,7 @@ def _rest(count: int) -> Markup | None:
 
 
 def _legend() -> Markup:
-    entries = [tag("span", tag("i", class_=f"key {kind}"), word) for kind, word in _KINDS]
+    entries = [tag("span", tag("i", class_=f"span-{kind}"), word) for kind, word in _KINDS]
     zoom = tag("input", type="range", id="zoom", min="0", max="5", step="0.01", value="0")
     return tag("div", *entries, tag("label", "zoom", zoom, class_="script"), class_="legend")
 
@@ -117,7 +117,7 @@ def _spans(spans: Iterable[Span], start: int, end: int) -> Iterator[Markup]:
         first, last = (min(max(moment, start), end) - start for moment in (span.start, span.end))
         left, width = first / (end - start) * 100, max(last - first, 0) / (end - start) * 100
         place = f"left:{left:.5f}%;width:{width:.5f}%"
-        yield tag("i", class_=f"span {span.kind}", style=place, title=f"{span.text} (at {duration(first / 1e9)})")
+        yield tag("i", class_=f"span-{span.kind}", style=place, title=f"{span.text} (at {duration(first / 1e9)})")
 
 
 def _totals(calls: Iterable[CallTotal]) -> Markup:
