@@ -29,7 +29,7 @@ _CONTEXT = 256
 def table(found: Sequence[Row]) -> str:
     """One row for each model."""
     lines = [
-        f"| kind | name | what it is | licence | fetch | file | accuracy | {' | '.join(CHIPS)} | measured for |",
+        f"| kind | name | what it is | licence | fetch | file | accuracy | {' | '.join(CHIPS)} | estimated for |",
         f"|{'---|' * 7}{'---:|' * len(CHIPS)}---|",
     ]
     last = ""
