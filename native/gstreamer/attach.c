@@ -28,7 +28,7 @@ static GstVideoRegionOfInterestMeta *add_region(struct target *target, const str
     guint left = whole(floorf(found->head.left)), top = whole(floorf(found->head.top));
     guint right = whole(ceilf(found->head.right)), bottom = whole(ceilf(found->head.bottom));
     GstVideoRegionOfInterestMeta *region = gst_buffer_add_video_region_of_interest_meta(
-        target->buffer, found->label && *found->label ? found->label : "text", left, top,
+        target->buffer, found->label && *found->label ? found->label : found->head.kind == KIND_AREAS ? "areas" : "text", left, top,
         right > left ? right - left : 0, bottom > top ? bottom - top : 0);
     region->id = target->next++;
     region->parent_id = 0;
