@@ -110,8 +110,10 @@ def test_a_row_of_logits_is_classes_and_an_embedding_is_not() -> None:
         row[0, 30 * number] += 9
     embeddings = [RANDOM.normal(0, 1, (1, 200)) for _ in range(6)]
     landmarks = [np.abs(RANDOM.normal(90, 30, (1, 200))) for _ in range(6)]
-    kinds = [kind_of(imported.model, imported.graph, out, {out: rows}) for rows in (logits, embeddings, landmarks)]
-    assert kinds == ["classes", "numbers", "numbers"]
+    around = [RANDOM.normal(0, 60, (1, 200)) for _ in range(6)]
+    cases = (logits, embeddings, landmarks, around)
+    kinds = [kind_of(imported.model, imported.graph, out, {out: rows}) for rows in cases]
+    assert kinds == ["classes", "numbers", "numbers", "numbers"]
 
 
 def test_anchors_without_a_sigmoid_have_scores_beside_their_boxes() -> None:

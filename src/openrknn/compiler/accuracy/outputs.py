@@ -36,6 +36,8 @@ _PIXELS = 1.5
 """Boxes in pixels reach further; scores do not."""
 _MANY_CLASSES, _SURE = 100, 0.2
 """Classes of a row of logits, and how sure of one the model is on average: an embedding is not."""
+_FARTHEST = 60.0
+"""Logits do not reach it; landmarks in pixels do."""
 _UNIT = 1e-3
 _WORDS = {
     "classes": "expected accuracy of the classes", "scores": "expected average precision and decisions of the scores",
@@ -160,7 +162,7 @@ def _is_row_of_logits(values: Array) -> bool:
         return False
     rows = values.reshape(len(values), -1)
     chosen = softmax(rows)
-    is_even = abs(float(rows.mean())) < float(rows.std())
+    is_even = abs(float(rows.mean())) < float(rows.std()) and float(np.abs(rows).max()) < _FARTHEST
     differs = 2 * len(set(rows.argmax(1).tolist())) >= len(rows)
     return is_even and differs and float(chosen.max(1).mean()) > _SURE
 
