@@ -125,7 +125,7 @@ def _by_pillow(data: bytes, name: str, details: dict[str, Any]) -> VideoFrame:
     try:
         image: Any = importlib.import_module("PIL.Image")
     except ImportError:
-        raise SourceError(f"{name}: JPEG images need PyAV; {how_to_install('video')}") from None
+        raise SourceError(f"{name}: JPEG images need Pillow; {how_to_install('images')}") from None
     try:
         with image.open(BytesIO(data), formats=["JPEG"]) as opened:
             pixels = np.asarray(opened.convert("RGB"), np.uint8)

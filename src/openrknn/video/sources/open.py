@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from urllib.parse import parse_qsl
 
-from openrknn.extras import how_to_install
 from openrknn.pixels.formats import PixelFormat
 from openrknn.video.errors import SourceError
 from openrknn.video.sources.base import VideoSource
@@ -125,7 +124,7 @@ def _has_av() -> bool:
 
 def _pyav(place: str, is_live: bool) -> VideoSource:
     if not _has_av():
-        raise SourceError(f"{place}: PyAV is not installed; {how_to_install('video')}")
+        raise SourceError(f"{place}: PyAV is not installed (`pip install av`)")
     from openrknn.video.sources.pyav import PyavSource
 
     return PyavSource(place, is_live=is_live)
