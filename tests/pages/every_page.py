@@ -75,7 +75,8 @@ def _voice(page: Path) -> None:
     audio = Audio.of(np.sin(np.arange(seconds * 8000) / 9), 8000)
     text = ("Ever tried. Ever failed.", "No matter.", "Try again. Fail again. Fail better.")
     said = tuple(
-        Segment(number, 7.0 * number, 7.0 * number + 5, part, 0.4 + 0.2 * number) for number, part in enumerate(text)
+        Segment(number, 7.0 * number, 7.0 * number + 5, part, confidence=0.4 + 0.2 * number)
+        for number, part in enumerate(text)
     )
     chances = [(at / 32, 0.5 + 0.4 * np.sin(at / 40)) for at in range(seconds * 32)]
     wakes = [Detection("hey_jarvis", 3.0, 0.9)]
