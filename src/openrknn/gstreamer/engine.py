@@ -146,7 +146,7 @@ def _request(packet: bytes) -> tuple[int, int, memoryview]:
 def main(words: Sequence[str] | None = None) -> int:
     """The program."""
     parser = argparse.ArgumentParser(prog=ENGINE_NAME, description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--socket", type=int, required=True, help="the open socket to whoever started it")
+    parser.add_argument("--socket", type=int, required=True, help="the open socket to the parent process")
     given: Any = parser.parse_args(words)
     logging.basicConfig(format=f"{ENGINE_NAME}: %(message)s")
     # Ctrl-C in a terminal is for the program, which ends the pipeline, which ends this.

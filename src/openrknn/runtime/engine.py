@@ -164,7 +164,7 @@ class LocalEngine:
         for name, memory in places.items():
             is_possible = adopt or (import_dma_buf and isinstance(memory, DmaBuf))
             if name not in borrowed and not is_possible:
-                kinds = "dma-bufs only" if import_dma_buf else "no memory of yours"
+                kinds = "dma-bufs only" if import_dma_buf else "only its own memory"
                 raise UnsupportedError(
                     f"{self.device.name} can bind {kinds}; bind without inputs= and outputs= and fill the views"
                 )

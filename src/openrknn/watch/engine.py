@@ -163,7 +163,7 @@ class Watch(Closing):
         names = [sink.name for sink in found]
         for name in names:
             if names.count(name) > 1:
-                raise WatchError(f"events: {name} is there twice")
+                raise WatchError(f"events: {name} appears twice")
         return found
 
     def _announce_to_brokers(self) -> None:
