@@ -45,7 +45,7 @@ def rgb(frame: VideoFrame) -> Bytes:
 def read_all(place: str) -> int:
     """How many frames there are."""
     with open_source(place) as source:
-        return sum(1 for frame in source if frame.release() is None)
+        return len([frame.number for frame in source])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from openrknn.fakekernel.launch import prepare
 from openrknn.runtime.pool import SessionPool
 from openrknn.video import PixelFormat, VideoFrame, boxes_for, convert
 from openrknn.video.sources import VideoSource
-from openrknn.vision.pipeline import Pipeline
+from openrknn.vision.pipeline import Pipeline, Runner
 from openrknn.vision.results import Areas
 from tests.cli.run import run
 from tests.container.places import golden
@@ -44,7 +44,7 @@ def test_a_frame_gives_what_its_converted_pixels_give(own: bool) -> None:
     crop, place = boxes_for(50, 40, 16, 16, "letterbox")
     ready = np.empty((1, 16, 16, 3), np.uint8)
     convert(source, ready[0], crop=crop, place=place)
-    with SessionPool(SMALL, 1) as pool, Pipeline(SMALL, pool=None if own else pool) as pipeline:
+    with SessionPool(SMALL, 1) as pool, Pipeline(SMALL, pool=None if own else cast("Runner", pool)) as pipeline:
         expected = pool.run({pipeline.model.inputs[0].name: ready}, layout="nhwc", outputs="raw")
         result = pipeline(source)
         # A picture of 16x16 takes the way of pictures, and has to come out the same.

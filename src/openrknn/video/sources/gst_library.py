@@ -143,7 +143,7 @@ def launch(text: str) -> int:
     """A pipeline from its description."""
     problem = POINTER(_Error)()
     pipeline = library().gst_parse_launch(text.encode(), ctypes.byref(problem))
-    if problem or not pipeline:
+    if bool(problem) or not pipeline:  # a pointer: false where it is NULL
         if pipeline:
             library().gst_object_unref(pipeline)
         raise SourceError(f"gst: {_error_text(problem)}; `gst-inspect-1.0` lists the elements that are installed")

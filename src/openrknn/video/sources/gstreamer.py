@@ -106,7 +106,8 @@ class GstreamerSource(VideoSource):
                 if (text := self._problem()) is not None:
                     raise SourceError(f"{self.place}: {self._reason(text)}")
                 if self._lib.gst_app_sink_is_eos(self._sink):
-                    return self._ended()
+                    self._check_end()
+                    return None
         if not sample:
             raise SourceError(f"{self.place}: no frame for {self._timeout:g} s; check the source")
         try:
@@ -115,7 +116,7 @@ class GstreamerSource(VideoSource):
             self._lib.gst_mini_object_unref(sample)
             raise
 
-    def _ended(self) -> None:
+    def _check_end(self) -> None:
         if not self._number:
             raise SourceError(f"{self.place}: it ended without a frame; check the source")
         if self.is_live and self.place.lower().startswith("rtsp"):

@@ -116,10 +116,12 @@ class PyavSource(VideoSource):
             try:
                 packet = next(self._packets, None)
                 if packet is None:
-                    return self._ended()
+                    self._check_end()
+                    return None
                 self._waiting = list(self._context.decode(packet))
             except self._av.error.EOFError:
-                return self._ended()
+                self._check_end()
+                return None
             except self._av.error.InvalidDataError:
                 self.dropped += 1  # damaged: the next packet may be a whole one
             except (self._problem, OSError) as error:
@@ -137,7 +139,7 @@ class PyavSource(VideoSource):
         self._number += 1
         return frame
 
-    def _ended(self) -> None:
+    def _check_end(self) -> None:
         if self.is_live:
             raise SourceError(f"{self.place}: the stream ended; check the source")
         if not self._number:

@@ -72,7 +72,7 @@ class ByteReader:
         have = min(len(self._ahead), count)
         array[:have] = self._ahead[:have]
         del self._ahead[:have]
-        view = memoryview(array)
+        view = array.data
         while have < count and (more := os.readv(self._descriptor, [view[have:]])):
             have += more
         return array[:have]
