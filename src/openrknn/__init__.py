@@ -57,7 +57,7 @@ __all__ = [
     "save",
 ]  # fmt: skip
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__ = lazy_names(
     __name__,
