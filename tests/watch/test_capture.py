@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openrknn.pictures import Pixels
 from openrknn.vision.errors import SourceError
-from openrknn.watch.capture import Capture, Frame, Newest
+from openrknn.watch.capture import Capture, Frame, Newest, open_source
 from openrknn.watch.scene import Scene, parse_scene
 from openrknn.watch.settings import Camera
 
@@ -103,3 +104,32 @@ def test_scenes_are_the_same_every_time() -> None:
     for wrong in ("test:x", "test:1?size=100x99", "test:1?lanes=9", "test:1?fps=0", "test:-1", "test:1?size=9"):
         with pytest.raises(SourceError, match="test:"):
             parse_scene(wrong)
+
+
+def _video(path: Path, width: int, height: int, frames: int) -> Path:
+    """Gray frames that become lighter."""
+    shades = [
+        bytes([16 + 40 * number]) * (width * height) + b"\x80" * (width * height // 2) for number in range(frames)
+    ]
+    header = f"YUV4MPEG2 W{width} H{height} F25:1 C420mpeg2\n".encode()
+    path.write_bytes(header + b"".join(b"FRAME\n" + shade for shade in shades))
+    return path
+
+
+def test_frames_of_a_video_become_pixels(tmp_path: Path) -> None:
+    """Sources of video give descriptors, not pixels; each is converted once, and scaled on the way."""
+    place = str(_video(tmp_path / "a.y4m", 8, 4, 3))
+    frames = list(open_source(Camera("yard", place, ()), lambda _seconds: False))
+    assert [number for number, _ in frames] == [0, 1, 2]
+    assert [pixels.shape for _, pixels in frames] == [(4, 8, 3)] * 3
+    assert [int(pixels[0, 0, 0]) for _, pixels in frames] == [0, 47, 93]
+    small = [pixels for _, pixels in open_source(Camera("yard", place, (), size=(4, 4)), lambda _seconds: False)]
+    assert [pixels.shape for pixels in small] == [(2, 4, 3)] * 3
+    assert [pixels.flags.owndata for pixels in small] == [True] * 3
+
+
+def test_a_video_that_ends_in_a_frame_is_named(tmp_path: Path) -> None:
+    path = _video(tmp_path / "a.y4m", 8, 4, 1)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SourceError, match=r"a\.y4m.*truncated"):
+        list(open_source(Camera("yard", str(path), ()), lambda _seconds: False))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn.errors import RknnError
+from openrknn.video import VideoFrame, convert
 from openrknn.vision.pictures import Pixels, to_image
 from openrknn.vision.sources import entries, shots
 from openrknn.watch.scene import PREFIX, parse_scene
@@ -92,9 +93,12 @@ def open_source(
     found = entries(camera.source)
     is_live = any(entry.kind == "live" for entry in found)
     for number, shot in enumerate(shots(found)):
-        if shot.pixels is None:
+        if shot.frame is not None:
+            yield number, _pixels_of(shot.frame, camera.size)
+        elif shot.pixels is not None:
+            yield number, shot.pixels
+        else:
             raise RknnError(shot.problem)
-        yield number, shot.pixels
         if not is_live and wait(1 / camera.rate):
             return
 
@@ -201,6 +205,16 @@ class Capture:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(seconds)
+
+
+def _pixels_of(frame: VideoFrame, size: tuple[int, int] | None) -> Pixels:
+    """The frame in RGB, no larger than `size`, in one conversion. Several models and the page share it."""
+    with frame:
+        shrunk = min(1.0, *(size[0] / frame.width, size[1] / frame.height)) if size is not None else 1.0
+        width, height = (max(round(side * shrunk), 1) for side in (frame.width, frame.height))
+        pixels = np.empty((height, width, 3), np.uint8)
+        convert(frame, pixels)
+        return pixels
 
 
 def _fitted(pixels: Pixels, size: tuple[int, int] | None) -> Pixels:
