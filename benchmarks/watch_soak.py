@@ -10,7 +10,6 @@ analysed is logged, and an independent calculation from the scenes' true positio
 from __future__ import annotations
 
 import argparse
-import collections
 import io
 import json
 import os
@@ -25,7 +24,11 @@ from pathlib import Path
 from openrknn.watch import Watch, read_config
 from openrknn.watch.demo import write_detector
 from openrknn.watch.page import serve_page
-from openrknn.watch.scene import LABELS, Scene
+from openrknn.watch.scene import Scene
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.watch.truth import Rules, expected, reported
 
 LOST_SECONDS, LOITER_SECONDS = 3.0, 4.0
 ZONE = ((0, 0), (0.5, 0), (0.5, 1), (0, 1))
@@ -92,65 +95,6 @@ class Hook:
             self.server.shutdown()
             self.server.server_close()
             self.server = None
-
-
-# -- the ground truth -----------------------------------------------------------------------------------------------
-
-
-def expected(rows: list[tuple[float, int, int]], scene: Scene, ending: float) -> collections.Counter[tuple]:  # noqa: PLR0912 - all rules in one place
-    """Events of one camera, from (time, frame, scene number) of the analysed frames and the true positions alone."""
-    found: collections.Counter[tuple] = collections.Counter()
-    objects: dict[tuple, dict] = {}
-    edge = ZONE[1][0] * scene.width
-    for at, (now, frame, number) in enumerate(rows):
-        shapes = {shape.visit: shape for shape in scene.shapes(number)}
-        for key in [key for key, one in objects.items() if now - one["seen"] > LOST_SECONDS + 1e-9]:
-            one = objects.pop(key)
-            if one["since"] is not None:
-                found["leave", "left", one["label"], "lost"] += 1
-        for key in [key for key, one in objects.items() if not one["is_confirmed"] and key not in shapes]:
-            del objects[key]
-        for key, shape in shapes.items():
-            middle = (shape.box[0] + shape.box[2]) / 2
-            is_inside = middle < edge
-            one = objects.get(key)
-            if one is None:
-                objects[key] = one = {"label": LABELS[shape.label], "is_confirmed": at == 0, "since": None,
-                                      "has_loitered": False, "x": None, "seen": now}
-            else:
-                one["is_confirmed"] = True
-            one["seen"] = now
-            if not one["is_confirmed"]:
-                continue
-            if is_inside and one["since"] is None:
-                one["since"], one["has_loitered"] = now, False
-                found["enter", "left", one["label"], frame] += 1
-            if is_inside and not one["has_loitered"] and now - one["since"] >= LOITER_SECONDS - 1e-9:
-                one["has_loitered"] = True
-                found["loiter", "left", one["label"], frame] += 1
-            if not is_inside and one["since"] is not None:
-                one["since"] = None
-                found["leave", "left", one["label"], frame] += 1
-            if one["x"] is not None and (one["x"] < edge) != is_inside:
-                found["cross", "middle", one["label"], frame] += 1
-            one["x"] = middle
-    for one in objects.values():
-        if one["since"] is not None:
-            found["leave", "left", one["label"], "lost" if ending - one["seen"] > 2 * LOST_SECONDS else "end"] += 1
-    return found
-
-
-def reported(path: Path, camera: str) -> collections.Counter[tuple]:
-    """Events of one camera, as they were delivered."""
-    found: collections.Counter[tuple] = collections.Counter()
-    for line in path.read_text().splitlines():
-        event = json.loads(line)
-        if event["camera"] != camera or event["kind"] in ("online", "offline"):
-            continue
-        place = event.get("zone") or event.get("line")
-        when = {"lost": "lost", "stopped": "end"}.get(event.get("reason", ""), event.get("frame"))
-        found[event["kind"], place, event["label"], when] += 1
-    return found
 
 
 # -- the run --------------------------------------------------------------------------------------------------------
@@ -296,14 +240,16 @@ def judge(folder: Path, scenes: dict[str, Scene], ending: float) -> int:
         name, now, frame, number = line.split()
         rows[name].append((float(now), int(frame), int(number)))
     missing = extra = total = 0
+    rules = Rules(lost=LOST_SECONDS, loiter=LOITER_SECONDS)
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     for name, scene in scenes.items():
-        want, got = expected(rows[name], scene, ending), reported(folder / "events.jsonl", name)
+        want, got = expected(rows[name], scene, rules, ending), reported(events, name)
         # An object that is in the zone at the very end is reported as left; how it would have gone on is not known.
         lost, more = want - got, got - want
         missing, extra, total = missing + lost.total(), extra + more.total(), total + want.total()
         if lost or more:
             print(name, "missing", dict(lost), "extra", dict(more))
-    ids = [json.loads(line)["id"] for line in (folder / "events.jsonl").read_text().splitlines()]
+    ids = [event["id"] for event in events]
     by_mqtt = [json.loads(line)["id"] for line in (folder / "mqtt.jsonl").read_bytes().splitlines()]
     by_hook = (folder / "hook.txt").read_text().split()
     print(f"events expected {total}, missing {missing}, extra {extra}; in the file {len(ids)}")

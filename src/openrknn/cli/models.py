@@ -7,6 +7,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.catalogue import add_package_options
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
 from openrknn.cli.common.progress import stages
@@ -48,12 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "else rk3588)")  # fmt: skip
     parser.add_argument("--precision", metavar="int8|fp16", help="get: numbers on the NPU (default: what `models show` "
                         "says)")  # fmt: skip
-    photos = "get, int8: folder of representative images (default: openrknn's examples)"
-    parser.add_argument("--calibrate", metavar="FOLDER", type=Path, help=photos)
-    copy = "get: a copy of the package's files, where there is no network"
-    parser.add_argument("--source", metavar="FOLDER", type=Path, help=copy)
-    accept = "get: fetch a model whose licence restricts use"
-    parser.add_argument("--accept-licence", action="store_true", help=accept)
+    add_package_options(parser)
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:

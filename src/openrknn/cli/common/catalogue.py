@@ -11,10 +11,20 @@ if TYPE_CHECKING:
     from openrknn.cli.common.progress import Tell
     from openrknn.packages import Package
 
-__all__ = ["Made", "Request", "Row", "board_target", "make", "rows"]
+__all__ = ["Made", "Request", "Row", "add_package_options", "board_target", "make", "rows"]
 
 _COMMANDS = {"speech to text": "transcribe", "text to speech": "speak", "language": "chat", "embedding": "llm"}
 _VOICES = {"openwakeword": "listen", "silero": "transcribe", "dtln": "denoise", "resemblyzer": "transcribe"}
+
+
+def add_package_options(parser: argparse.ArgumentParser) -> None:
+    """Options of every command that fetches a package and compiles the model in it."""
+    images = "get, int8: folder of representative images (default: openrknn's examples)"
+    parser.add_argument("--calibrate", metavar="FOLDER", type=Path, help=images)
+    copy = "get: a copy of the package's files, where there is no network"
+    parser.add_argument("--source", metavar="FOLDER", type=Path, help=copy)
+    accept = "get: fetch a model whose licence restricts use"
+    parser.add_argument("--accept-licence", action="store_true", help=accept)
 
 
 @dataclass(frozen=True)
