@@ -43,3 +43,15 @@ def test_clamps_are_never_left_out_of_the_last_bytes() -> None:
     chain = Chain()
     _out(chain, converter(1 << 14, 14), numbers)
     assert (chain.byte_low, chain.byte_high) == (0, 90)
+
+
+def test_numbers_that_can_wrap_around_have_no_chain() -> None:
+    """The specification computes in 64 bits, and wraps around; a chain would saturate."""
+    for limit, is_possible in ((2**48, True), (2**49, False)):
+        chain = Chain()
+        if is_possible:
+            _out(chain, converter(1 << 14, 14), _Range(limit, -limit, limit))
+            assert chain.last_high > 0
+        else:
+            with pytest.raises(_NoChainError):
+                _out(chain, converter(1 << 14, 14), _Range(limit, -limit, limit))

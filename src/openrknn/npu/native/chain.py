@@ -297,7 +297,7 @@ def _out(chain: Chain, out: task_out_cvt.Config, numbers: _Range) -> ChainFlags:
         if not out.scale:
             raise _NoChainError
         # Beyond 64 bits the specification wraps around: nothing is certain there.
-        _bounded(limit * abs(out.scale), 2**63)
+        _bounded(max(abs(numbers.low), abs(numbers.high)) * abs(out.scale), 2**63)
         limit = (2 * _FAR << out.shift) // abs(out.scale) + 1
         chain.last_low, chain.last_high = -float(limit), float(limit)
         flags |= ChainFlags.LAST_CLAMP
