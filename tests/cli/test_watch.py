@@ -13,6 +13,12 @@ from openrknn.cli.main import main
 pytest.importorskip("prometheus_client")
 
 
+@pytest.fixture(autouse=True)
+def _log_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command directs the log of its whole process; here that is the process of other tests too."""
+    monkeypatch.setattr("openrknn.serve.logs.set_up", lambda *_: None)
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("watch") / "demo"

@@ -23,8 +23,8 @@ def test_the_keywords_are_the_fields_with_the_same_types() -> None:
     [
         ({"target": "rk9999"}, "is not a chip that openrknn knows"),
         ({"cores": 2}, "choose 1"),
-        ({"method": "guess"}, "there are cost, .* and auto"),
-        ({"order": "gbr"}, "there are rgb and bgr"),
+        ({"method": "guess"}, "the choices are cost, .* and auto"),
+        ({"order": "gbr"}, "the choices are rgb and bgr"),
         ({"outputs": "boxes"}, "outputs is a list of names"),
         ({"fp16_layers": "head"}, "fp16_layers is a list of names"),
     ],

@@ -21,6 +21,7 @@ FIRST, LAST = 0x1000, 0xFFFF
 NOT_REGISTERS = {
     0x1000: "a page of memory",
     0x1004: "the version of mini containers",
+    0x5018: "a request of RGA without waiting",
     0x8000: "the sign of 16 bits",
 }
 PLACE_MASK = 0xFFFF_0000_0000_FFFF

@@ -137,7 +137,7 @@ EXCEPTIONS = (
 )  # fmt: skip
 
 REFUSALS = (
-    Row(("rk3566",), ("*no nonalign*", "*no surf_len*"), "packed output and lane transposes of the vendor's"),
+    Row(("rk3566",), ("*no known nonalign*", "*no known surf_len*"), "packed output, lane transposes"),
     Row(("rk3566",), ("*the DPU and the PPU in one task*",), "the PPU writes for the DPU (sigmoid)"),
     Row(("rv1106",), ("*convolutions of int8 only*",), "softmax sums fp16 numbers in the array"),
     Row(("rk3576",), ("*order of weights or of pixels*",), "kernels of pictures with rows of 16 bytes"),

@@ -94,7 +94,9 @@ def _judge_for(made: Compiled, options: CompileOptions, seconds: float) -> LossJ
     """On inputs from all over the calibration data, as many as take so long by estimate; None: one is too few."""
     _, variant = _measured(made)
     cost = variant.costs[1]
-    one = sum(entry.macs for entry in cost.operators) / _MACS_A_SECOND + cost.tasks / _TASKS_A_SECOND
+    # A model whose operators are all the CPU's has no task.
+    tasks = max(cost.tasks, 1)
+    one = sum(entry.macs for entry in cost.operators) / _MACS_A_SECOND + tasks / _TASKS_A_SECOND
     count = int(min(max(seconds / one, _FEWEST), _MOST))
     feeds = feeds_for(
         options.calibration, variant.graph, made.preprocess, batch=items_of(made.model, variant),

@@ -50,7 +50,7 @@ def decompressed(chip: Chip, tensor: Tensor, data: memoryview, registers: Mappin
     decompressor, control = DECOMPRESSORS.get(len(amounts)), _value(block, registers, "DCOMP_CTRL")
     controls = {_DTYPES[precision]: code for precision, code in decompressor.controls.items()} if decompressor else {}
     if decompressor is None or control != controls.get(tensor.dtype):
-        raise UnsupportedError(f"{tensor.name!r} uses a compression that is unknown for {chip.title}")
+        raise UnsupportedError(f"{tensor.name!r} is compressed in a way that is unknown for {chip.title}")
     headers, size = _value(block, registers, "DCOMP_REGNUM"), _value(block, registers, "WEIGHT_SIZE0")
     addresses = [_value(block, registers, name) for name in numbered(block, "DCOMP_ADDR")]
     streams = decompressor.streams(headers, [_value(block, registers, name) for name in amounts], addresses)

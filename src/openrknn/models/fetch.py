@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
+from openrknn.backports import file_digest
 from openrknn.chips import chip_named
 from openrknn.container.model import Model
 from openrknn.models.entry import PRECISIONS, Known
@@ -69,7 +69,7 @@ def network_of(known: Known, folder: Path) -> Path:
         raise GettingError(f"{folder}: no {known.pattern} in this folder, which {known.package.name} has")
     if known.sha256:
         with network.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = file_digest(file, "sha256").hex()
         if digest != known.sha256:
             raise GettingError(
                 f"{network.name} has the SHA-256 {digest:.16}... and should have {known.sha256:.16}...; do not use it"
