@@ -116,16 +116,34 @@ def _video(path: Path, width: int, height: int, frames: int) -> Path:
     return path
 
 
+def _captured(camera: Camera) -> tuple[list[Frame], Capture]:
+    """All frames of a file, which the camera's rate does not skip: its clock runs in seconds."""
+    times = iter(range(100))
+    capture = Capture(
+        camera, clock=lambda: float(next(times)), source=lambda one, _: open_source(one, lambda _seconds: False)
+    )
+    capture.newest.add_reader("a")
+    frames = [capture.newest.take("a") for _ in capture.frames()]
+    return [frame for frame in frames if frame is not None], capture
+
+
 def test_frames_of_a_video_become_pixels(tmp_path: Path) -> None:
     """Sources of video give descriptors, not pixels; each is converted once, and scaled on the way."""
     place = str(_video(tmp_path / "a.y4m", 8, 4, 3))
-    frames = list(open_source(Camera("yard", place, ()), lambda _seconds: False))
-    assert [number for number, _ in frames] == [0, 1, 2]
-    assert [pixels.shape for _, pixels in frames] == [(4, 8, 3)] * 3
-    assert [int(pixels[0, 0, 0]) for _, pixels in frames] == [0, 47, 93]
-    small = [pixels for _, pixels in open_source(Camera("yard", place, (), size=(4, 4)), lambda _seconds: False)]
+    frames, _ = _captured(Camera("yard", place, ()))
+    assert [frame.source_number for frame in frames] == [0, 1, 2]
+    assert [frame.pixels.shape for frame in frames] == [(4, 8, 3)] * 3
+    assert [int(frame.pixels[0, 0, 0]) for frame in frames] == [0, 47, 93]
+    small = [frame.pixels for frame in _captured(Camera("yard", place, (), size=(4, 4)))[0]]
     assert [pixels.shape for pixels in small] == [(2, 4, 3)] * 3
     assert [pixels.flags.owndata for pixels in small] == [True] * 3
+
+
+def test_frames_beyond_the_rate_are_released_unconverted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    converted: list[int] = []
+    monkeypatch.setattr("openrknn.watch.capture.convert", lambda frame, _pixels: converted.append(frame.number))
+    frames, capture = _captured(Camera("yard", str(_video(tmp_path / "a.y4m", 8, 4, 4)), (), rate=0.5))
+    assert (len(frames), capture.skipped, len(converted)) == (2, 2, 2)
 
 
 def test_a_video_that_ends_in_a_frame_is_named(tmp_path: Path) -> None:

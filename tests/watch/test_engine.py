@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from openrknn.errors import RknnError
-from openrknn.pictures import Pixels
 from openrknn.watch import Watch, WatchError
-from openrknn.watch.capture import open_source
+from openrknn.watch.capture import Image, open_source
 from openrknn.watch.demo import write_detector
 from openrknn.watch.engine import CameraView
 from openrknn.watch.models import SharedModel, open_host
@@ -54,7 +53,7 @@ class Theatre:
     def _clock(self) -> float:
         return self.now
 
-    def _source(self, camera: Camera, _wait: object) -> Iterator[tuple[int, Pixels]]:
+    def _source(self, camera: Camera, _wait: object) -> Iterator[tuple[int, Image]]:
         return open_source(camera, lambda _seconds: False, self._clock)
 
     def _observe(self, feed: Any, frame: Any, _happenings: object) -> None:
@@ -216,5 +215,5 @@ def test_sources_stop_when_they_are_told_to() -> None:
     def stop(_seconds: float) -> bool:
         return True
 
-    frames: Iterator[tuple[int, Pixels]] = open_source(_camera(1), stop)
+    frames: Iterator[tuple[int, Image]] = open_source(_camera(1), stop)
     assert len(list(frames)) == 1

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from openrknn.pictures import Pixels
 from openrknn.watch import Watch
-from openrknn.watch.capture import open_source
+from openrknn.watch.capture import Image, open_source
 from openrknn.watch.page import serve_page
 from openrknn.watch.settings import Camera, Events, FileSink, Line, ModelSettings, Page, WatchSettings, Zone
 from tests.browser import Browser
@@ -36,7 +35,7 @@ def _page(folder: Path, detector: Path, token: str | None = None) -> Iterator[tu
     def clock() -> float:
         return now[0]
 
-    def source(camera: Camera, _wait: object) -> Iterator[tuple[int, Pixels]]:
+    def source(camera: Camera, _wait: object) -> Iterator[tuple[int, Image]]:
         return open_source(camera, lambda _seconds: False, clock)
 
     with Watch(settings, clock=clock, source=source) as watch, serve_page(watch) as address:

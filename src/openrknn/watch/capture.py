@@ -18,9 +18,11 @@ from openrknn.vision.sources import entries, shots
 from openrknn.watch.scene import PREFIX, parse_scene
 from openrknn.watch.settings import Camera
 
-__all__ = ["Capture", "Frame", "Newest", "open_source"]
+__all__ = ["Capture", "Frame", "Image", "Newest", "open_source"]
 
 _LOG = logging.getLogger(__name__)
+Image = Pixels | VideoFrame
+"""What a source gives: frames of videos and cameras become pixels only if they are kept."""
 _STEADY_SECONDS = 30.0
 """A source that gave frames for so long was well: the next loss is the first one again."""
 
@@ -79,7 +81,7 @@ class Newest:
 
 def open_source(
     camera: Camera, wait: Callable[[float], bool], clock: Callable[[], float] = time.monotonic
-) -> Iterator[tuple[int, Pixels]]:
+) -> Iterator[tuple[int, Image]]:
     """The source's own numbers and frames. `wait` sleeps and says whether to stop; files come at the camera's rate."""
     if camera.source.startswith(PREFIX):
         scene = parse_scene(camera.source)
@@ -93,12 +95,10 @@ def open_source(
     found = entries(camera.source)
     is_live = any(entry.kind == "live" for entry in found)
     for number, shot in enumerate(shots(found)):
-        if shot.frame is not None:
-            yield number, _pixels_of(shot.frame, camera.size)
-        elif shot.pixels is not None:
-            yield number, shot.pixels
-        else:
+        image = shot.pixels if shot.frame is None else shot.frame
+        if image is None:
             raise RknnError(shot.problem)
+        yield number, image
         if not is_live and wait(1 / camera.rate):
             return
 
@@ -113,7 +113,7 @@ class Capture:
         ready: Callable[[], None] = lambda: None,
         changed: Callable[[bool, str], None] = lambda is_online, reason: None,
         clock: Callable[[], float] = time.time,
-        source: Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Pixels]]] = open_source,
+        source: Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Image]]] = open_source,
         pauses: tuple[float, float] = (1.0, 60.0),
     ) -> None:
         self.camera = camera
@@ -135,8 +135,8 @@ class Capture:
         """Keep frame after frame; each step of this generator is one that the source gave."""
         stream = self._source(self.camera, self._stopping.wait)
         try:
-            for number, pixels in stream:
-                self._keep(number, pixels)
+            for number, image in stream:
+                self._keep(number, image)
                 yield
                 if self._stopping.is_set():
                     return
@@ -145,7 +145,7 @@ class Capture:
             if close is not None:
                 close()
 
-    def _keep(self, number: int, pixels: Pixels) -> None:
+    def _keep(self, number: int, image: Image) -> None:
         now = self._clock()
         if not self.is_online:
             self.is_online, self.problem = True, ""
@@ -154,9 +154,11 @@ class Capture:
         # A tenth of the interval early is in time: cameras tremble, and every second frame might be skipped.
         if now < self._due - 0.1 * interval:
             self.skipped += 1
+            if isinstance(image, VideoFrame):
+                image.release()
             return
         self._due = max(self._due + interval, now)
-        self.newest.put(Frame(self._number, now, _fitted(pixels, self.camera.size), number))
+        self.newest.put(Frame(self._number, now, _fitted(image, self.camera.size), number))
         self._number += 1
         self._ready()
 
@@ -217,9 +219,11 @@ def _pixels_of(frame: VideoFrame, size: tuple[int, int] | None) -> Pixels:
         return pixels
 
 
-def _fitted(pixels: Pixels, size: tuple[int, int] | None) -> Pixels:
-    if size is None or (pixels.shape[1] <= size[0] and pixels.shape[0] <= size[1]):
-        return pixels
-    image = to_image(pixels)
-    image.thumbnail(size)
-    return np.asarray(image, np.uint8)
+def _fitted(image: Image, size: tuple[int, int] | None) -> Pixels:
+    if isinstance(image, VideoFrame):
+        return _pixels_of(image, size)
+    if size is None or (image.shape[1] <= size[0] and image.shape[0] <= size[1]):
+        return image
+    shrunk = to_image(image)
+    shrunk.thumbnail(size)
+    return np.asarray(shrunk, np.uint8)

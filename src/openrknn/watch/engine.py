@@ -13,8 +13,7 @@ from typing import Any
 from openrknn.closing import Closing
 from openrknn.errors import RknnError
 from openrknn.vision.live import Broadcast
-from openrknn.vision.pictures import Pixels
-from openrknn.watch.capture import Capture, Frame, open_source
+from openrknn.watch.capture import Capture, Frame, Image, open_source
 from openrknn.watch.errors import WatchError
 from openrknn.watch.events import Delivery, Event, Sink, Spool
 from openrknn.watch.events.file_sink import FileEvents
@@ -34,7 +33,7 @@ _AFTER_FAILURE_SECONDS = 0.2
 """A model that fails keeps its streams waiting for so long: no busy loop while its process starts again."""
 _STARTS_WITH_LABELS = 12
 """Topics for labels that nobody has named yet: of models with few classes only."""
-Source = Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Pixels]]]
+Source = Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Image]]]
 
 
 class CameraView:
