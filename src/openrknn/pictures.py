@@ -36,6 +36,8 @@ _MOST_BYTES = 1024 * 1024 * 1024
 
 GRAY = 114
 """The bars of a letterbox: what detectors are trained with."""
+FITS = ("letterbox", "stretch", "crop", "line")
+"""Ways to fit an image into the input of a model."""
 
 # How Pillow complains about damaged files, beside OSError: each format has its own way.
 _DAMAGE = (ValueError, SyntaxError, EOFError, OverflowError, MemoryError, struct.error)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from openrknn.vision.geometry import FITS, place
+from openrknn.pictures import FITS
+from openrknn.vision.geometry import place
 from openrknn.vision.heads import Frame
 
 sizes, frames = some.integers(1, 5000), some.integers(8, 1280)

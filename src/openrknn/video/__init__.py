@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from openrknn.pixels.formats import ColourRange, ColourSpace, PixelFormat
 from openrknn.video.conversion import Conversion, boxes_for, convert
 from openrknn.video.converters import Converter, open_converter
 from openrknn.video.errors import FrameError, VideoError
-from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
 from openrknn.video.frame import Plane, VideoFrame
 
 __all__ = [

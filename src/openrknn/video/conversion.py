@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn import pixels
-from openrknn.pictures import crop_offsets, letterbox_box
+from openrknn.pictures import FITS, crop_offsets, letterbox_box
 from openrknn.pixels.convert import Box, Fill
 from openrknn.video.errors import FrameError
 from openrknn.video.frame import Bytes, VideoFrame
 
-__all__ = ["FITS", "Box", "Conversion", "Fill", "boxes_for", "convert", "image_of", "target_view"]
+__all__ = ["Box", "Conversion", "Fill", "boxes_for", "convert", "image_of", "target_view"]
 
-FITS = ("letterbox", "stretch", "crop", "line")
 """The ways to make a frame fit, as in `openrknn.vision.geometry`."""
 
 

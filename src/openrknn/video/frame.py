@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.pixels.formats import ColourRange, ColourSpace, PixelFormat
 from openrknn.runtime.io.user_memory import DmaBuf
 from openrknn.video.errors import FrameError
-from openrknn.video.formats import ColourRange, ColourSpace, PixelFormat
 
-__all__ = ["Bytes", "Plane", "VideoFrame"]
+__all__ = ["MOST_PIXELS", "Bytes", "Plane", "VideoFrame"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-_MOST_PIXELS = 64 * 1024 * 1024
+MOST_PIXELS = 64 * 1024 * 1024
 """Of one frame: as large as the largest picture (`openrknn.pictures`)."""
 
 
@@ -69,8 +69,8 @@ class VideoFrame:
 
     def _check(self) -> None:
         name = self.format.name
-        if not (self.width > 0 and self.height > 0 and self.width * self.height <= _MOST_PIXELS):
-            raise FrameError(f"a frame of {self.width}x{self.height} pixels: it needs 1 to {_MOST_PIXELS} pixels")
+        if not (self.width > 0 and self.height > 0 and self.width * self.height <= MOST_PIXELS):
+            raise FrameError(f"a frame of {self.width}x{self.height} pixels: it needs 1 to {MOST_PIXELS} pixels")
         layouts = self.format.planes
         if len(self.planes) != len(layouts):
             raise FrameError(f"{name} has {len(layouts)} planes, and {len(self.planes)} were given")

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openrknn.pictures import crop_offsets, letterbox_box
+from openrknn.pictures import FITS, crop_offsets, letterbox_box
 from openrknn.vision.heads import Array, Floats, Frame
-
-FITS = ("letterbox", "stretch", "crop", "line")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from openrknn.closing import Closing
 from openrknn.pixels.formats import ColourSpace
 from openrknn.video.errors import SourceError
-from openrknn.video.frame import VideoFrame
+from openrknn.video.frame import MOST_PIXELS, VideoFrame
 
-__all__ = ["MOST_PIXELS", "VideoSource", "check_size", "default_space"]
+__all__ = ["VideoSource", "check_size", "default_space"]
 
-MOST_PIXELS = 64 * 1024 * 1024
-"""Of one frame: as large as the largest picture (`openrknn.pictures`)."""
 _HD_ROWS = 576
 
 
