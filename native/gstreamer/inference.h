@@ -65,7 +65,7 @@ void worker_start(OpenrknnInference *self);
 void worker_stop(OpenrknnInference *self);
 void worker_settle(OpenrknnInference *self); /* wait until it has no frame */
 void worker_forget(OpenrknnInference *self); /* results so far */
-/* Whether the frame was taken: nobody waits for it. */
+/* Returns whether the frame was queued; the caller does not wait for the result. */
 gboolean worker_offer(OpenrknnInference *self, GstBuffer *buffer);
 
 /* properties.c */

@@ -159,7 +159,7 @@ static GByteArray *request(const struct sent_frame *frame, GArray *regions) {
     return payload;
 }
 
-/* A note is told once until another one comes. */
+/* Post each note once; repeat it only after a different one. */
 static void tell_strange(OpenrknnInference *self, GArray *results) {
     for (guint at = 0; at < results->len; at++) {
         const struct found *found = &g_array_index(results, struct found, at);

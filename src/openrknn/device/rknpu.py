@@ -52,7 +52,7 @@ class RknpuBuffer:
     handle: int
     object_address: int
     is_foreign: bool = False
-    """A dma-buf of somebody else: whoever writes it by the CPU sees to the caches."""
+    """An imported dma-buf: its owner flushes the caches after writing with the CPU."""
 
 
 class RknpuDevice(BaseDevice[RknpuBuffer]):

@@ -63,7 +63,7 @@ class OpenFiles:
         file = OpenFile(os.fstat(theirs).st_ino, ours, node, node.driver, process, fence=fence)
         try:
             node.driver.open(file)
-        except BaseException:  # it refuses: nobody gets either end
+        except BaseException:  # the driver refused: close both ends
             ours.close()
             os.close(theirs)
             raise

@@ -59,7 +59,7 @@ class Engine:
         try:
             operation, number, payload = _request(packet)
             code, parts = 0, self._answer(operation, number, payload, descriptors)
-        except Exception as error:  # noqa: BLE001 - it is told to whoever asked
+        except Exception as error:  # noqa: BLE001 - the client gets it as a reply
             code, parts = -1, [_words(error).encode(errors="replace")]
         finally:
             for descriptor in descriptors:
@@ -123,7 +123,7 @@ class Engine:
 
 
 def _words(error: Exception) -> str:
-    """What a user is told."""
+    """The error message for the user."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) if isinstance(error, RknnError | ValueError) else f"{type(error).__name__}: {error}"

@@ -14,7 +14,7 @@ from openrknn.vision.results import Areas, Objects, Ranking, Reading
 __all__ = ["packed"]
 
 _RANKED = 5
-"""Classes of a ranking that are told."""
+"""Maximum number of classes to report for a ranking."""
 _WHOLE_NUMBERS = 256
 """Classes that fit into a byte of a mask."""
 _ALIGNMENT = 4

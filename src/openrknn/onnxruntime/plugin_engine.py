@@ -49,7 +49,7 @@ class Engine:
                 return
             try:
                 result, back = self._answer(call, number, content)
-            except Exception as error:  # noqa: BLE001 - it is told to whoever asked
+            except Exception as error:  # noqa: BLE001 - the client gets it as a reply
                 text = str(error) if isinstance(error, RknnError) else f"{type(error).__name__}: {error}"
                 result, back = -1, [text.encode(errors="replace")]
             try:

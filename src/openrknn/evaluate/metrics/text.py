@@ -43,7 +43,7 @@ def edits(found: Sequence[str], expected: Sequence[str]) -> int:
 
 
 def spoken(text: str) -> list[str]:
-    """The words without capitals and punctuation, which nobody hears."""
+    """The words in lower case, without punctuation."""
     return _NOT_SPOKEN.sub(" ", text.lower()).split()
 
 
