@@ -114,6 +114,7 @@ def test_a_strange_name_stays_on_one_line(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["vision", "get", "coco-ssd"], "there is no command 'vision'; did you mean 'models'?"),
         (["inspct"], "there is no command 'inspct'; did you mean 'inspect'?"),
         (["frobnicate"], "there is no command 'frobnicate'; there are run"),
         (["some.rknn"], "'some.rknn' is a file, not a command; try `openrknn inspect some.rknn`"),

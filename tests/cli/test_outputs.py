@@ -79,7 +79,7 @@ def test_commands_write_through_one_module() -> None:
 @each_file
 def test_never_an_input(command: str, option: OutputFile, given: Path, tmp_path: Path, capsys: Capture) -> None:
     """Not by its name, not by a link, not by a hard link, not with --force."""
-    if command in {"cdi", "models", "vision"}:
+    if command in {"cdi", "models"}:
         pytest.skip("reads no file")
     (tmp_path / "link").symlink_to(given)
     os.link(given, tmp_path / "hard")
@@ -233,7 +233,7 @@ def test_links_in_a_folder_are_not_followed(given: Path, tmp_path: Path, capsys:
 
 
 def test_a_note_of_the_user_beside_a_model_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`vision get NAME -o x.rknn` removed x.json."""
+    """`models get NAME -o x.rknn` removed x.json."""
     from openrknn.models import fetch
     from openrknn.models.known import KNOWN
 

@@ -79,7 +79,6 @@ def words_for(command: str, action: argparse.Action, value: object, given: Path)
         "trace": ["timeline", given],
         "cdi": ["generate", "--software", "1"],
         "voice": ["get", given],
-        "vision": ["get", "coco-ssd"],
         "models": ["get", "coco-ssd"],
         "llm": ["get", given],
         "exec": ["--", given],

@@ -81,7 +81,7 @@ def test_get_makes_a_model_that_is_then_here(homes: Path, capsys: Capture) -> No
 
 
 def test_a_licence_is_accepted_before_anything_is_fetched(homes: Path, capsys: Capture) -> None:
-    for words in (("models", "get", "yolov8n"), ("vision", "get", "yolov8n"), ("models", "get", "alexa")):
+    for words in (("models", "get", "yolov8n"), ("models", "get", "alexa")):
         refused = run(capsys, *words)
         assert refused.code == 2
         assert "`--accept-licence` fetches the model under its terms" in refused.err

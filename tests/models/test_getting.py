@@ -1,4 +1,4 @@
-"""`openrknn vision get`, and `openrknn detect` without a model: with a small network in the place of the real one."""
+"""`openrknn models get`, and `openrknn detect` without a model: with a small network in the place of the real one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_a_model_detect_says_how_to_get_one(home: Path, capsys: Capture)
 
 def test_get_detect_and_list(home: Path, tmp_path: Path, capsys: Capture) -> None:
     SmallGraph().write(tmp_path / "package" / "models")
-    made = run(capsys, "vision", "get", "coco-ssd", "--source", tmp_path / "package", "--precision", "fp16",
+    made = run(capsys, "models", "get", "coco-ssd", "--source", tmp_path / "package", "--precision", "fp16",
                "--target", "rk3588", "--quiet")  # fmt: skip
     assert (made.code, made.out.strip()) == (0, str(home / "coco-ssd-rk3588.rknn"))
     photo = find_examples() / "images" / "cat.jpg"
@@ -44,9 +44,10 @@ def test_get_detect_and_list(home: Path, tmp_path: Path, capsys: Capture) -> Non
     told = json.loads(found.out)
     assert told["pictures"][0]["name"] == str(photo)
     assert told["family"] == "ssd-split"
-    listed = json.loads(run(capsys, "vision", "list", "--json").out)
-    assert [(row["name"], row["licence"]) for row in listed["here"]] == [("coco-ssd", "Apache-2.0")]
-    assert listed["here"][0]["source"] == "package (local)"
+    listed = json.loads(run(capsys, "models", "list", "--json").out)["models"]
+    here = [(row["name"], row["licence"], row["here"]) for row in listed if row["command"] == "detect" and row["here"]]
+    assert here == [("coco-ssd", "Apache-2.0", [str(home / "coco-ssd-rk3588.rknn")])]
+    assert installed()[0].source == "package (local)"
     only = run(capsys, "detect", "coco-ssd")
     assert (only.code, "and the pictures?" in only.err) == (2, True)
 

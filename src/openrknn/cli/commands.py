@@ -8,11 +8,11 @@ from typing import Protocol, cast
 
 from openrknn.cli.common.output import Output
 
-__all__ = ["GROUPS", "NAMES", "Command", "load_command"]
+__all__ = ["GROUPS", "NAMES", "RENAMED", "Command", "load_command"]
 
 _PICTURES = ("classify", "detect", "segment", "pose", "ocr")
 GROUPS = {
-    "run models": ("run", "models", "demo", "examples", *_PICTURES, "vision", "stream", "watch"),
+    "run models": ("run", "models", "demo", "examples", *_PICTURES, "stream", "watch"),
     "listen and speak": ("transcribe", "speak", "listen", "denoise", "voice"),
     "talk": ("chat", "llm"),
     "compile, measure and compare models": ("compile", "bench", "profile", "compare", "evaluate", "check"),
@@ -24,6 +24,9 @@ GROUPS = {
 """What people want to do -> the commands for it, in the order of `openrknn --help`."""
 
 NAMES = tuple(name for group in GROUPS.values() for name in group)
+
+RENAMED = {"vision": "models"}
+"""Commands of earlier versions -> what does the same now."""
 
 
 class Command(Protocol):

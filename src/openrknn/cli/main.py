@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn, cast
 
 from openrknn import __version__
-from openrknn.cli.commands import GROUPS, NAMES, Command, load_command
+from openrknn.cli.commands import GROUPS, NAMES, RENAMED, Command, load_command
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Mode, Output
 from openrknn.cli.common.outputs import add_force, check_outputs, input_paths
@@ -184,7 +184,7 @@ def _run(words: list[str]) -> int:
 def _unknown(word: str) -> str:
     if word.endswith(".rknn") or os.path.exists(word):
         return f"{word!r} is a file, not a command; try `openrknn inspect {word}`"
-    close = difflib.get_close_matches(word, NAMES, n=1)
+    close = [RENAMED[word]] if word in RENAMED else difflib.get_close_matches(word, NAMES, n=1)
     guess = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(NAMES)}"
     return f"there is no command {word!r}; {guess}"
 

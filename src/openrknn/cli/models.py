@@ -158,5 +158,7 @@ def _get(row: Row, arguments: argparse.Namespace, output: Output) -> int:
         output.line(f"by       {made.credit}")
     output.line(f"from     {made.source}")
     output.line(f"in       {made.path}")
+    if row.maker == "vision" and arguments.output is None:
+        output.line(f"now      openrknn {row.command} {row.name} IMAGE --save out")
     output.data({**made.facts, "path": str(made.path), "size_bytes": size})
     return 0

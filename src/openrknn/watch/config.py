@@ -243,7 +243,7 @@ def _settings(top: _Table) -> WatchSettings:
 def _model(name: str, table: _Table) -> ModelSettings:
     path = table.file.folder() / Path(table.needed("path", '"yolo.rknn"')).expanduser()
     if not path.is_file():
-        raise table.wrong("path", f"{path}: no such file; `openrknn vision list` shows models that can be got")
+        raise table.wrong("path", f"{path}: no such file; `openrknn models list detector` shows some")
     threshold = table.number("threshold", -1, 0, 1) if table._data.get("threshold") is not None else None
     table._known.append("threshold")
     labels = table.texts("labels")

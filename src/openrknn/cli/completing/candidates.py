@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from openrknn.errors import RknnError
 
 __all__ = [
-    "Ask", "all_models", "found_for", "nodes", "operators", "programs", "sets", "tensors", "vision_models",
+    "Ask", "all_models", "found_for", "nodes", "operators", "programs", "sets", "tensors",
     "voice_families", "voices", "wake_words",
 ]  # fmt: skip
 
@@ -70,13 +70,6 @@ def wake_words(words: Sequence[str]) -> Iterator[str]:
 
     yield from sets("wake")(words)
     yield from (name for name, known in KNOWN.items() if known.family == "openwakeword")
-
-
-def vision_models(_: Sequence[str]) -> Iterator[str]:
-    """Models for pictures that can be made."""
-    from openrknn.models.known import KNOWN
-
-    yield from KNOWN
 
 
 def all_models(_: Sequence[str]) -> Iterator[str]:

@@ -60,7 +60,6 @@ _BY_OPTION: dict[tuple[str, str], Values] = {
     ("detect", "MODEL"): _MODEL | _PICTURES,
     ("voice", "NAME|FOLDER|FILE"): Values(ask=candidates.voices, files=("onnx",), folders=True),
     ("voice", "--family"): Values(ask=candidates.voice_families),
-    ("vision", "NAME"): Values(ask=candidates.vision_models),
     ("models", "NAME"): Values(ask=candidates.all_models),
     ("transcribe", "--model"): Values(ask=candidates.sets("transcriber"), folders=True),
     ("transcribe", "--vad"): Values(ask=candidates.sets("activity"), folders=True),

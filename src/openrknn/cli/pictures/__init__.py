@@ -71,7 +71,7 @@ COMMANDS = (
 recognised by the model's outputs; where they are ambiguous, a note says what was assumed, and --family overrides
 it. Without MODEL it uses the detector that `openrknn models get coco-ssd` downloaded.""",
         (
-            "openrknn vision get coco-ssd                            once: a detector of 80 kinds of objects",
+            "openrknn models get coco-ssd                            once: a detector of 80 kinds of objects",
             "openrknn detect street.jpg --save out                   out/street.jpg has the boxes",
             "openrknn detect yolo.rknn street.jpg --save out         with your own model",
             "openrknn detect yolo.rknn photos/ --json > found.json   every picture in a folder",

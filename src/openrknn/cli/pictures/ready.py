@@ -1,4 +1,4 @@
-"""`openrknn detect PICTURE`, without a model: the one that `openrknn vision get` has put at home."""
+"""`openrknn detect PICTURE`, without a model: the one that `openrknn models get` has stored."""
 
 from __future__ import annotations
 
