@@ -116,6 +116,11 @@ def letterbox_box(width: int, height: int, frame_width: int, frame_height: int) 
     return (frame_width - inner_width) // 2, (frame_height - inner_height) // 2, inner_width, inner_height
 
 
+def line_width(width: int, height: int, frame_width: int, frame_height: int) -> int:
+    """The width of a line of text that is as high as the frame and starts at its left edge."""
+    return min(max(round(width * frame_height / height), 1), frame_width)
+
+
 def crop_offsets(width: int, height: int, frame_width: int, frame_height: int) -> tuple[float, float, float]:
     """A picture whose middle fills the frame: its scale, and where its left upper corner lies."""
     scale = max(frame_width / width, frame_height / height)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from openrknn import pixels
-from openrknn.pictures import FITS, crop_offsets, letterbox_box
+from openrknn.pictures import FITS, crop_offsets, letterbox_box, line_width
 from openrknn.pixels.convert import Box, Fill
 from openrknn.video.errors import FrameError
 from openrknn.video.frame import Bytes, VideoFrame
@@ -69,8 +69,7 @@ def boxes_for(width: int, height: int, target_width: int, target_height: int, fi
         left, top, inner_width, inner_height = letterbox_box(width, height, target_width, target_height)
         return whole, (left, top, left + inner_width, top + inner_height)
     if fit == "line":
-        inner = min(max(round(width * target_height / height), 1), target_width)
-        return whole, (0, 0, inner, target_height)
+        return whole, (0, 0, line_width(width, height, target_width, target_height), target_height)
     if fit == "crop":
         scale, *offsets = crop_offsets(width, height, target_width, target_height)
         left, top = (round(-offset / scale) for offset in offsets)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openrknn.pictures import FITS, crop_offsets, letterbox_box
+from openrknn.pictures import FITS, crop_offsets, letterbox_box, line_width
 from openrknn.vision.heads import Array, Floats, Frame
 
 
@@ -95,7 +95,7 @@ def place(width: int, height: int, frame: Frame, fit: str) -> Placement:
         scale, *offsets = crop_offsets(width, height, frame.width, frame.height)
         return Placement(width, height, frame, scale, scale, *offsets)
     if fit == "line":
-        inner = min(max(round(width * frame.height / height), 1), frame.width)
+        inner = line_width(width, height, frame.width, frame.height)
         return Placement(width, height, frame, inner / width, frame.height / height, 0.0, 0.0)
     raise ValueError(f"fit={fit!r} is unknown; the choices are {', '.join(map(repr, FITS))}")
 
