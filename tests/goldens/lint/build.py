@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from tests.goldens.build import Net
+from tests.goldens.networks import Net
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = 3
