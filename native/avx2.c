@@ -185,6 +185,7 @@ typedef struct {
 } ints;
 typedef __m256d doubles;
 typedef __m256 floats;
+#define halves_vector(at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at)))
 
 #define floats_set(value) _mm256_set1_ps(value)
 #define floats_load(at) _mm256_loadu_ps(at)
@@ -262,6 +263,7 @@ ALWAYS_INLINE void look_up(int8_t *target, ints x, const openrknn_chain *chain)
 }
 
 #include "x86_halves.h"
+#include "avx2_halves.h"
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */
 
@@ -283,6 +285,8 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #include "x86_product.h"
 
 #include "chain_template.h"
+#include "half_dpu.h"
+#include "half_pixel.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"

@@ -271,6 +271,28 @@ static void copy_halves_row(const convolution *c, const uint8_t *source, float32
     }
 }
 
+/* The usual picture of fp16: some pixels of the row at a time become floats. */
+static void copy_half_pixels(const convolution *c, const uint8_t *source, float32 *target, int32_t count, float32 pad)
+{
+    enum { SOME = 64 };
+    const openrknn_convolution *step = c->step;
+    const int32_t lanes = PICTURE_CHANNELS, each = step->picture;
+    float32 values[SOME * PICTURE_CHANNELS];
+
+    for (int32_t i = 0; i < c->phases * c->columns * lanes; i++)
+        target[i] = i % lanes < count ? pad : 0.0f;
+    for (int32_t at = 0, some; at < step->width; at += some) {
+        some = at_most(SOME, step->width - at);
+        c->kernels->widen(source + (int64_t)at * each * 2, values, some * each);
+        for (int32_t i = 0; i < some; i++) {
+            const int32_t place = at + i + step->pad_left, column = place / c->phases;
+            float32 *to = target + (place % c->phases * c->columns + column) * lanes;
+            if (column < c->columns)
+                memcpy(to, values + i * each, (size_t)count * sizeof *to);
+        }
+    }
+}
+
 /* Floating point: one row of one atom of channels (or of a picture) as floats; channels without data are 0. */
 static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
 {
@@ -289,6 +311,11 @@ static void copy_float_row(const convolution *c, int32_t atom, int32_t row)
     }
     if (!step->picture && step->format == OPENRKNN_FP16 && step->spread_x == 1 && from >= 0) {
         copy_halves_row(c, source, target, count, pad);
+        return;
+    }
+    if (step->picture && step->channels <= step->picture && step->picture <= PICTURE_CHANNELS &&
+        step->format == OPENRKNN_FP16 && step->spread_x == 1 && from >= 0) {
+        copy_half_pixels(c, source, target, count, pad);
         return;
     }
     for (int32_t phase = 0; phase < c->phases; phase++)

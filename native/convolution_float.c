@@ -70,6 +70,21 @@ static void finish(const convolution *c, int32_t block, const float_place *place
     dpu_finish(&task);
 }
 
+/* How many blocks from one on have its taps and `is_finite`, `most` at most. */
+static int32_t same_blocks(const convolution *c, const uint8_t *at, int32_t most)
+{
+    const float_block *block = (const float_block *)at;
+    const size_t bytes = (size_t)block->taps * sizeof(int32_t);
+    int32_t count = 1;
+    for (const uint8_t *next = at + c->block_bytes; count < most; count++, next += c->block_bytes) {
+        const float_block *other = (const float_block *)next;
+        if (other->taps != block->taps || other->is_finite != block->is_finite ||
+            memcmp(at + float_taps_offset(), next + float_taps_offset(), bytes))
+            break;
+    }
+    return count;
+}
+
 /* One pixel of fp16: nothing is gained by floats of weights that are used once. The DPU takes several blocks at a time. */
 static void single_pixel(const convolution *c, const float_place *place, int32_t first_block, int32_t last_block)
 {
@@ -78,11 +93,12 @@ static void single_pixel(const convolution *c, const float_place *place, int32_t
 
     for (int32_t first = first_block, count; first < last_block; first += count) {
         count = at_most(AT_ONCE, last_block - first);
-        for (int32_t i = 0; i < count; i++) {
+        for (int32_t i = 0, same; i < count; i += same) {
             const uint8_t *at = c->weights + (first + i) * c->block_bytes;
             const float_block *block = (const float_block *)at;
             const int32_t *list = (const int32_t *)(at + float_taps_offset());
-            const float_task task = {
+            same = same_blocks(c, at, at_most(c->kernels->singles, count - i));
+            float_task task = {
                 .input = place->input,
                 .offsets = c->offsets,
                 .list = list,
@@ -90,12 +106,16 @@ static void single_pixel(const convolution *c, const float_place *place, int32_t
                 .lanes = FLOAT_CHANNELS,
                 .pixels = 1,
                 .is_finite = block->is_finite,
+                .blocks = same,
+                .block_bytes = c->block_bytes,
                 .sums = sums + i * ATOM,
             };
             c->kernels->float_single(&task, (const uint16_t *)(at + float_weights_offset(c->step)));
-            if (c->has_infinite)
-                add_skipped(&task, list + block->taps, c->taps - block->taps);
-            clear_lanes(task.sums, 1, c->step->weight_kernels - (first + i) * ATOM);
+            for (int32_t b = 0; b < same; b++, task.sums += ATOM) {
+                if (c->has_infinite)
+                    add_skipped(&task, list + block->taps, c->taps - block->taps);
+                clear_lanes(task.sums, 1, c->step->weight_kernels - (first + i + b) * ATOM);
+            }
         }
         const dpu_task finish = {
             .dpu = &c->step->dpu,
@@ -126,6 +146,16 @@ static int32_t used_lanes(const convolution *c, const uint8_t *at, int32_t atoms
     for (int32_t atom = 0; atom < atoms; atom++, at += c->block_bytes)
         used = at_least(used, ((const float_block *)at)->lanes);
     return at_most(used, at_most(c->step->channels, lanes_of(c->step)));
+}
+
+/* Part `part` of `parts` of what the next panel is made of: weights come from far, and a panel is made in one go. */
+static void fetch_weights(const convolution *c, const uint8_t *weights, int32_t atoms, int64_t bytes, int32_t part, int32_t parts)
+{
+    enum { LINE = 64, SECOND_LEVEL = 2 };
+    const int64_t from = bytes * part / parts / LINE * LINE, to = bytes * (part + 1) / parts;
+    for (int32_t atom = 0; atom < atoms; atom++, weights += c->block_bytes)
+        for (int64_t at = from; at < to; at += LINE)
+            __builtin_prefetch(weights + at, 0, SECOND_LEVEL);
 }
 
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
@@ -159,7 +189,12 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
             for (int32_t atom = 0; atom < atoms; atom++)
                 c->kernels->float_panel((const uint16_t *)(weights + atom * c->block_bytes) + (int64_t)first * lanes * ATOM,
                                         c->step->format, panel + atom * ATOM, (int64_t)taps * lanes, atoms * ATOM);
+            const int32_t left = block->taps - first - taps, is_last = number + atoms >= last_block;
+            const int64_t tap_bytes = (int64_t)lanes * ATOM * (int64_t)sizeof(uint16_t);
+            const uint8_t *next = left ? weights + (first + taps) * tap_bytes : weights + atoms * c->block_bytes;
+            const int64_t next_bytes = at_most(PANEL_TAPS / atoms, left ? left : is_last ? 0 : block->taps) * tap_bytes;
             for (int32_t s = 0; s < count; s++) {
+                fetch_weights(c, next, atoms, next_bytes, s, count);
                 float_task task = {
                     .input = places[s].input,
                     .offsets = c->offsets,

@@ -8,6 +8,8 @@
  *     floats, NF              NF vectors of floats are 16 channels
  *     floats_set, floats_load, floats_store, floats_add, floats_multiply, floats_multiply_add
  *
+ * It may define halves_vector(at), which reads fp16 numbers as a vector of floats: then one pixel takes weights as they are.
+ *
  * It may define FLOAT_PAIR_PIXELS, if there are registers for so many pixels by 32 channels: half as many inputs are
  * read for each product. It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
  * the functions float_tile_1 and so on, which find totals in memory in any case, and picture_segment for 3 lanes.
@@ -122,8 +124,76 @@ ALWAYS_INLINE void float_tile(const float_task *task, int32_t first, const int32
 }
 
 typedef void (*float_function)(const float_task *task, int32_t first);
-#ifndef FLOAT_SINGLE
+
+/* ---------------------------------------------------------------------------------------------- one pixel */
+
+#ifdef halves_vector
+/*
+ * As many products as weights: to read those is what takes time, and they become floats on their way. Each addition waits
+ * for the one before it, so some blocks of 16 channels take turns.
+ */
+#define FLOAT_SINGLE float_single
+enum { SINGLES = 4 };
+
+ALWAYS_INLINE void single_blocks(const float_task *task, const uint16_t *weights, const int32_t blocks)
+{
+    enum { VECTOR_FLOATS = ATOM / NF, AHEAD = 1024 };
+    const int64_t step = task->block_bytes / (int64_t)sizeof *weights;
+    floats totals[SINGLES][NF];
+    for (int32_t b = 0; b < blocks; b++)
+        for (int32_t v = 0; v < NF; v++)
+            totals[b][v] = floats_set(0.0f);
+    for (int32_t tap = 0; tap < task->taps;) {
+        floats sums[SINGLES][NF];
+        int32_t entry;
+#pragma GCC unroll 4
+        for (int32_t b = 0; b < blocks; b++)
+#pragma GCC unroll 4
+            for (int32_t v = 0; v < NF; v++)
+                sums[b][v] = floats_set(0.0f);
+        do {
+            entry = task->list[tap++];
+            const float32 *seen = (const float32 *)(task->input + task->offsets[tap_of(entry)]);
+#pragma GCC unroll 8
+            for (int32_t k = 0; k < 8; k++, weights += ATOM) {
+                const floats x = floats_set(seen[k]);
+#pragma GCC unroll 4
+                for (int32_t b = 0; b < blocks; b++) {
+                    if (k % 2 == 0)
+                        __builtin_prefetch(weights + b * step + AHEAD);
+#pragma GCC unroll 4
+                    for (int32_t v = 0; v < NF; v++)
+                        sums[b][v] = floats_multiply_add(halves_vector(weights + b * step + v * VECTOR_FLOATS), x, sums[b][v]);
+                }
+            }
+        } while (!ends_group(entry));
+#pragma GCC unroll 4
+        for (int32_t b = 0; b < blocks; b++)
+#pragma GCC unroll 4
+            for (int32_t v = 0; v < NF; v++)
+                totals[b][v] = floats_add(totals[b][v], sums[b][v]);
+    }
+    for (int32_t b = 0; b < blocks; b++)
+        for (int32_t v = 0; v < NF; v++)
+            floats_store(task->sums + b * ATOM + v * VECTOR_FLOATS, totals[b][v]);
+}
+
+static void float_single(const float_task *task, const uint16_t *weights)
+{
+    if (task->blocks == 4)
+        single_blocks(task, weights, 4);
+    else if (task->blocks == 3)
+        single_blocks(task, weights, 3);
+    else if (task->blocks == 2)
+        single_blocks(task, weights, 2);
+    else
+        single_blocks(task, weights, 1);
+}
+#elif defined(FLOAT_SINGLE)
+enum { SINGLES = 1 };
+#else
 #define FLOAT_SINGLE NULL
+enum { SINGLES = 0 };
 #endif
 
 #ifndef OWN_FLOAT_TILES

@@ -76,6 +76,8 @@ typedef struct {
     int32_t format;
     int32_t goes_on; /* there are sums of other taps */
     int32_t is_finite; /* the weights are: float_single */
+    int32_t blocks; /* float_single: so many sums of 16, one behind the other, of weights that are */
+    int64_t block_bytes; /* apart */
     const float32 *panel; /* [tap][lane][atom][16] */
     float32 *sums; /* [atom][SEGMENT + 1][16] */
 } float_task;
@@ -267,6 +269,7 @@ typedef struct kernel_set {
     void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows, int64_t step); /* of 16 */
     void (*float_segment)(const float_task *task);
     void (*float_pair)(const float_task *task); /* fp16, two atoms at a time; or NULL */
+    int32_t singles; /* blocks at a time, at most, of */
     void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
 
@@ -292,7 +295,7 @@ typedef struct kernel_set {
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
-    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .float_single = FLOAT_SINGLE, .float_depthwise = float_depthwise,                 \
+    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_depthwise = float_depthwise,                 \
     .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .at_once = 1

@@ -298,8 +298,9 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 
 #include "chain_template.h"
 #include "neon_singles.h"
-#include "neon_dpu.h"
-#include "neon_pixel.h"
+#include "neon_halves.h"
+#include "half_dpu.h"
+#include "half_pixel.h"
 #include "neon_floats.h"
 #include "float_template.h"
 #include "general_template.h"

@@ -72,52 +72,98 @@ static void pool_average(const openrknn_pooling *step, const uint8_t *source, in
     }
 }
 
-/* fp16, 8 channels at a time: as numerics.larger, which takes the second of two equal numbers. */
-ALWAYS_INLINE void pool_half_atoms(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target,
-                                   const int32_t method)
+/* ---------------------------------------------------------------------------------------------- fp16 */
+
+/* An atom of fp16 as floats; the file that includes this one may have it in registers. */
+#ifndef OWN_EIGHTS
+typedef struct {
+    float32 lane[ATOM / 2];
+} eight;
+
+#define EACH_OF_EIGHT for (int32_t i = 0; i < ATOM / 2; i++)
+
+ALWAYS_INLINE eight eight_load(const uint8_t *at)
 {
-    enum { WIDTH = ATOM / 2 };
-    const float32 pad = method == 0 ? 0.0f : method == 1 ? -__builtin_inff() : __builtin_inff();
+    eight x;
+    halves_to_floats(at, x.lane);
+    return x;
+}
+
+ALWAYS_INLINE eight eight_set(float32 value)
+{
+    eight x;
+    EACH_OF_EIGHT x.lane[i] = value;
+    return x;
+}
+
+ALWAYS_INLINE eight eight_add(eight a, eight b)
+{
+    EACH_OF_EIGHT a.lane[i] += b.lane[i];
+    return a;
+}
+
+ALWAYS_INLINE eight eight_multiply(eight a, eight b)
+{
+    EACH_OF_EIGHT a.lane[i] *= b.lane[i];
+    return a;
+}
+
+ALWAYS_INLINE eight eight_larger(eight a, eight b)
+{
+    EACH_OF_EIGHT a.lane[i] = larger(a.lane[i], b.lane[i]);
+    return a;
+}
+
+ALWAYS_INLINE eight eight_smaller(eight a, eight b)
+{
+    EACH_OF_EIGHT a.lane[i] = smaller(a.lane[i], b.lane[i]);
+    return a;
+}
+
+/* One NaN for all, as NumPy has it. */
+ALWAYS_INLINE void eight_store(uint8_t *at, eight x)
+{
+    uint16_t halves[ATOM / 2];
+    EACH_OF_EIGHT x.lane[i] = x.lane[i] != x.lane[i] ? bits_to_float(0x7fc00000) : x.lane[i];
+    floats_to_halves(x.lane, halves);
+    memcpy(at, halves, sizeof halves);
+}
+#endif
+
+/*
+ * As numerics.larger, which takes the second of two equal numbers: what follows an infinity stays what it is, so padding
+ * needs no loop. NumPy adds up zeros of the padding: they make -0 a +0, and nothing else. Without padding a sum begins
+ * with -0, which keeps a -0.
+ */
+ALWAYS_INLINE void pool_eights(const openrknn_pooling *step, const uint8_t *source, int32_t top, int32_t bottom,
+                               uint8_t *target, const int32_t method)
+{
+    const eight factor = eight_set(step->factor);
+    const int32_t has_rows = bottom - top == step->kernel_height;
     for (int32_t out = 0; out < step->out_width; out++) {
-        float32 total[WIDTH], value[WIDTH];
-        uint16_t halves[WIDTH];
-        const int32_t top = out_row * step->stride_y - step->pad_top, left = out * step->stride_x - step->pad_left;
-        const int32_t is_inside = top >= 0 && top + step->kernel_height <= step->height && left >= 0 &&
-                                  left + step->kernel_width <= step->width;
-        for (int32_t y = 0; y < step->kernel_height; y++)
-            for (int32_t x = 0; x < step->kernel_width; x++) {
-                const int32_t row = top + y, column = left + x;
-                if (is_inside || (row >= 0 && row < step->height && column >= 0 && column < step->width))
-                    halves_to_floats(source + row * step->source_line + (int64_t)column * ATOM, value);
-                else
-                    for (int32_t i = 0; i < WIDTH; i++)
-                        value[i] = pad;
-                if (x == 0 && y == 0)
-                    memcpy(total, value, sizeof total);
-                else if (method == 0)
-                    for (int32_t i = 0; i < WIDTH; i++)
-                        total[i] += value[i];
-                else
-                    for (int32_t i = 0; i < WIDTH; i++)
-                        total[i] = method == 1 ? larger(total[i], value[i]) : smaller(total[i], value[i]);
+        int32_t left, right;
+        pool_range(out, step->stride_x, step->pad_left, step->kernel_width, step->width, &left, &right);
+        const int32_t is_inside = has_rows && right - left == step->kernel_width;
+        eight total = eight_set(method == 1 ? -__builtin_inff() : method == 2 ? __builtin_inff() : is_inside ? -0.0f : 0.0f);
+        for (int32_t row = top; row < bottom; row++) {
+            const uint8_t *line = source + row * step->source_line;
+            for (int32_t column = left; column < right; column++) {
+                const eight seen = eight_load(line + (int64_t)column * ATOM);
+                total = method == 0 ? eight_add(total, seen) : method == 1 ? eight_larger(total, seen) : eight_smaller(total, seen);
             }
-        for (int32_t i = 0; i < WIDTH; i++) {
-            total[i] = method == 0 ? total[i] * step->factor : total[i];
-            total[i] = total[i] != total[i] ? bits_to_float(0x7fc00000) : total[i]; /* one NaN for all, as NumPy has it */
         }
-        floats_to_halves(total, halves);
-        memcpy(target + (int64_t)out * ATOM, halves, sizeof halves);
+        eight_store(target + (int64_t)out * ATOM, method == 0 ? eight_multiply(total, factor) : total);
     }
 }
 
-static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int32_t out_row, uint8_t *target)
+static void pool_halves(const openrknn_pooling *step, const uint8_t *source, int32_t top, int32_t bottom, uint8_t *target)
 {
     if (step->method == 0)
-        pool_half_atoms(step, source, out_row, target, 0);
+        pool_eights(step, source, top, bottom, target, 0);
     else if (step->method == 1)
-        pool_half_atoms(step, source, out_row, target, 1);
+        pool_eights(step, source, top, bottom, target, 1);
     else
-        pool_half_atoms(step, source, out_row, target, 2);
+        pool_eights(step, source, top, bottom, target, 2);
 }
 
 static void pool_row(const openrknn_pooling *step, int32_t surface, int32_t row)
@@ -128,7 +174,7 @@ static void pool_row(const openrknn_pooling *step, int32_t surface, int32_t row)
 
     pool_range(row, step->stride_y, step->pad_top, step->kernel_height, step->height, &top, &bottom);
     if (step->format == OPENRKNN_FP16)
-        pool_halves(step, source, row, target);
+        pool_halves(step, source, top, bottom, target);
     else if (step->method == 0)
         pool_average(step, source, top, bottom, target);
     else

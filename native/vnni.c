@@ -232,10 +232,11 @@ static void depthwise(const depthwise_task *task)
 enum { NV = 2, PX = 4, FUSED = 1, NF = 1 };
 #define FLOAT_PIXELS 14
 #define FLOAT_PAIR_PIXELS 12
-#define sixteen_to_floats(at, out) _mm512_storeu_ps(out, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at))))
+#define sixteen_to_floats(at, out) _mm512_storeu_ps(out, halves_vector(at))
 typedef __m512i ints;
 typedef __m512d doubles;
 typedef __m512 floats;
+#define halves_vector(at) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(at)))
 
 #define floats_set(value) _mm512_set1_ps(value)
 #define floats_load(at) _mm512_loadu_ps(at)
@@ -327,6 +328,7 @@ ALWAYS_INLINE void turn_halves(const uint8_t *from, int64_t step, float32 *to)
 }
 
 #include "x86_halves.h"
+#include "avx512_halves.h"
 
 /* ---------------------------------------------------------------------------------------------- products of matrices */
 
@@ -340,6 +342,8 @@ typedef __m256i product_bytes, product_sums;
 #include "x86_product.h"
 
 #include "chain_template.h"
+#include "half_dpu.h"
+#include "half_pixel.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"

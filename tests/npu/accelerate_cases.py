@@ -339,7 +339,7 @@ def moves(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def poolings(draw: st.DrawFn) -> Case:
+def poolings(draw: st.DrawFn, precision: Precision | None = None) -> Case:
     height, width = draw(st.integers(1, 12)), draw(st.integers(1, 30))
     kernel_height, kernel_width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     stride_y, stride_x = draw(st.integers(1, 3)), draw(st.integers(1, 3))
@@ -347,7 +347,7 @@ def poolings(draw: st.DrawFn) -> Case:
     out_height = max(height + pad_top - kernel_height, 0) // stride_y + draw(st.integers(1, 2))
     out_width = max(width + pad_left - kernel_width, 0) // stride_x + draw(st.integers(1, 2))
     method = draw(st.sampled_from(list(PoolingMethod)))
-    precision = draw(st.sampled_from([Precision.INT8, Precision.FP16]))
+    precision = precision or draw(st.sampled_from([Precision.INT8, Precision.FP16]))
     reciprocals = [65536 // kernel_width, 65536 // kernel_height]
     if precision is Precision.FP16:
         reciprocals = [int(np.float16(size).view(np.uint16)) if size < 65536 else 0x7C00 for size in reciprocals]

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openrknn.compute import native
+from openrknn.isa import Precision
 from openrknn.runtime.operators.softmax import softmax
 from tests.npu.accelerate_cases import (
     OPERAND,
@@ -16,6 +17,7 @@ from tests.npu.accelerate_cases import (
     Case,
     float_convolutions,
     float_flights,
+    poolings,
 )
 
 pytestmark = pytest.mark.skipif(not native.find(), reason="no native kernels")
@@ -79,6 +81,20 @@ def test_element_wise_programs_of_what_is_not_finite_are_the_same(case: Case, se
         places = noise.choice(values.size, values.size // 2)
         rare = [0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x7F80, 0xFF80]
         values[places] = noise.choice(rare, places.size)
+    case.check()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@some
+@given(poolings(precision=Precision.FP16), st.integers(0, 2**32 - 1), st.booleans())
+def test_poolings_of_zeros_and_of_what_is_not_finite_are_the_same(case: Case, seed: int, with_rare: bool) -> None:
+    """Of zeros with two signs the last one counts, a sum of -0 is -0 unless there is padding, and NaN stays."""
+    noise = np.random.default_rng(seed)
+    values = case.memory.at(SOURCE, 1, "values").data.view(np.uint16)
+    values[...] = noise.choice([0, 0x8000, 0x8000, 0x8000], values.size)
+    if with_rare:
+        places = noise.choice(values.size, values.size // 8)
+        values[places] = noise.choice([0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x0001, 0x8001, 0x7BFF], places.size)
     case.check()
 
 

@@ -1,5 +1,5 @@
 /*
- * The DPU on fp16 for one pixel of many channels, as vectors in language models are: neon_dpu.h's stages, with everything
+ * The DPU on fp16 for one pixel of many channels, as vectors in language models are: half_dpu.h's stages, with everything
  * prepared once that all blocks of 16 channels share.
  */
 #undef ONE_PIXEL
@@ -13,19 +13,19 @@ ALWAYS_INLINE void stage_at(const openrknn_stage *stage, int32_t channel, lanes1
     if (addends) {
         a = lanes_load(addends + channel);
         if (stage->subtracts) /* x - a is x + -a */
-            EACH_OF_4 a.v[v] = vnegq_f32(a.v[v]);
+            EACH_VECTOR a.v[v] = floats_negate(a.v[v]);
         if (!stage->multiplies_first)
-            EACH_OF_4 x->v[v] = vaddq_f32(x->v[v], a.v[v]);
+            EACH_VECTOR x->v[v] = floats_add(x->v[v], a.v[v]);
     }
     if (factors) {
         m = lanes_load(factors + channel);
         if (stage->negative_only)
-            EACH_OF_4 x->v[v] = vbslq_f32(vcltzq_f32(x->v[v]), vmulq_f32(x->v[v], m.v[v]), x->v[v]);
+            EACH_VECTOR x->v[v] = times_if_negative(x->v[v], m.v[v]);
         else
-            EACH_OF_4 x->v[v] = vmulq_f32(x->v[v], m.v[v]);
+            EACH_VECTOR x->v[v] = floats_multiply(x->v[v], m.v[v]);
     }
     if (addends && stage->multiplies_first)
-        EACH_OF_4 x->v[v] = vaddq_f32(x->v[v], a.v[v]);
+        EACH_VECTOR x->v[v] = floats_add(x->v[v], a.v[v]);
     clamp_lanes(&stage->clamp, x);
 }
 
@@ -49,7 +49,8 @@ ALWAYS_INLINE lanes16 channels_of(const uint8_t *at, int32_t channel, int32_t ch
 
 static int32_t one_pixel(const dpu_task *task)
 {
-    if (!has_halves(task))
+    const int32_t is_each = task->dpu->element_wise.operand_kind == 1; /* channels_of reads fp16 alone */
+    if (!has_halves(task) || (is_each && task->dpu->element_wise.operand_format != OPENRKNN_FP16))
         return 0;
     const openrknn_dpu *dpu = task->dpu;
     const openrknn_element_wise *ew = &dpu->element_wise;
@@ -60,8 +61,12 @@ static int32_t one_pixel(const dpu_task *task)
     const lane_lookup lookup = lookup_of(&ew->lookup);
     lanes16 e = lanes_set(ew->constant_float);
 
-    if (kind == 3)
-        EACH_OF_4 e.v[v] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_dup_u16((const uint16_t *)ew->operand.base[0] + task->pixel)));
+    if (kind == 3) {
+        uint16_t bits;
+        memcpy(&bits, ew->operand.base[0] + (int64_t)task->pixel * (int32_t)sizeof bits, sizeof bits);
+        const floats one = halves_same(bits);
+        EACH_VECTOR e.v[v] = one;
+    }
     for (int32_t block = 0; block < task->blocks; block++) {
         const int32_t channel = task->channel + block * GENERAL_LANES, atom = channel / 8;
         uint8_t nowhere[ATOM];
@@ -78,27 +83,25 @@ static int32_t one_pixel(const dpu_task *task)
         stage_at(&dpu->norm, channel, &x);
         if (lookup.entries) {
             float32 values[GENERAL_LANES];
-            EACH_OF_4 vst1q_f32(values + 4 * v, x.v[v]);
+            lanes_store(values, &x);
             look_up_lanes(&lookup, values, GENERAL_LANES);
             x = lanes_load(values);
         }
         operate_lanes(ew->operation, ew->negative_only, &x, &e);
         clamp_lanes(&ew->clamp, &x);
         if (dpu->factor != 1.0f)
-            EACH_OF_4 x.v[v] = vmulq_n_f32(x.v[v], dpu->factor);
-        uint16x8_t low = quiet_halves(x.v[0], x.v[1]), high = quiet_halves(x.v[2], x.v[3]);
+            EACH_VECTOR x.v[v] = floats_multiply(x.v[v], floats_set(dpu->factor));
+        half_lanes result = half_lanes_of(x.v);
         if (channel + GENERAL_LANES > filled) {
             dpu_task one = *task;
             half_plan plan;
             one.channel = channel;
             plan_filling(&one, &plan);
-            if (plan.fills) {
-                low = vorrq_u16(vandq_u16(low, plan.kept[0]), plan.filling[0]);
-                high = vorrq_u16(vandq_u16(high, plan.kept[1]), plan.filling[1]);
-            }
+            if (plan.fills)
+                result = half_lanes_merge(result, plan.kept, plan.filling);
         }
-        vst1q_u8(target_run(target, atom, task->pixel, &run), vreinterpretq_u8_u16(low));
-        vst1q_u8(atom + 1 < target->atoms ? target_run(target, atom + 1, task->pixel, &run) : nowhere, vreinterpretq_u8_u16(high));
+        uint8_t *low = target_run(target, atom, task->pixel, &run);
+        half_lanes_store(low, atom + 1 < target->atoms ? target_run(target, atom + 1, task->pixel, &run) : nowhere, result);
     }
     return 1;
 }

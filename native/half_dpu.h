@@ -1,56 +1,62 @@
 /*
- * The DPU on fp16 for aarch64: general_template.h's stages of floating point, on registers. A pixel's 16 channels are four
- * vectors, which go from memory through all stages and back without a stop. general_template.h asks for it with
- * OWN_HALVES, and says what it means; what is not fp16 stays there.
+ * The DPU on fp16, on registers, for every instruction set with vectors: general_stages.h's stages of floating point. A
+ * pixel's 16 channels are NF vectors, which go from memory through all stages and back without a stop. general_template.h
+ * asks for it with OWN_HALVES, and says what it means; what is not fp16 stays there.
+ *
+ * The file that includes this one defines, beside what float_template.h needs,
+ *
+ *     floats_subtract, floats_divide, floats_abs, floats_negate, floats_floor, floats_ceil
+ *     floats_larger, floats_smaller   as general_stages.h's larger and smaller
+ *     floats_if_less(a, b, yes, no)   a < b ? yes : no
+ *     halves_load(from, out)          16 fp16 numbers, of two atoms from[0] and from[1], as NF vectors
+ *     halves_same(bits)               a vector of one fp16 number
+ *     half_lanes                      16 fp16 numbers; half_lanes_load(at), half_lanes_merge(x, kept, filling): x & kept
+ *                                     | filling, half_lanes_store(low, high, x): to two atoms
+ *     half_lanes_of(x)                NF vectors as fp16, with one NaN for all
+ *
+ * and with OWN_LOOK_UP the function look_up_lanes(lookup, x, count), which lane_lookup.h has in plain C.
  */
-#include <math.h>
+#include "lane_lookup.h"
 
 #define OWN_HALVES
 
+#ifndef OWN_LOOK_UP
+#define look_up_lanes look_up_plain
+#endif
+
 typedef struct {
-    float32x4_t v[4];
+    floats v[NF];
 } lanes16;
 
-#define EACH_OF_4 _Pragma("GCC unroll 4") for (int32_t v = 0; v < 4; v++)
+enum { VECTOR = GENERAL_LANES / NF };
+#define EACH_VECTOR _Pragma("GCC unroll 4") for (int32_t v = 0; v < NF; v++)
 
 ALWAYS_INLINE lanes16 lanes_load(const float32 *at)
 {
     lanes16 x;
-    EACH_OF_4 x.v[v] = vld1q_f32(at + 4 * v);
+    EACH_VECTOR x.v[v] = floats_load(at + VECTOR * v);
     return x;
+}
+
+ALWAYS_INLINE void lanes_store(float32 *at, const lanes16 *x)
+{
+    EACH_VECTOR floats_store(at + VECTOR * v, x->v[v]);
 }
 
 ALWAYS_INLINE lanes16 lanes_set(float32 value)
 {
     lanes16 x;
-    EACH_OF_4 x.v[v] = vdupq_n_f32(value);
+    EACH_VECTOR x.v[v] = floats_set(value);
     return x;
 }
 
 /* Of two atoms of fp16. */
 ALWAYS_INLINE lanes16 lanes_of_halves(const uint8_t *low, const uint8_t *high)
 {
-    const float16x8_t a = vreinterpretq_f16_u8(vld1q_u8(low)), b = vreinterpretq_f16_u8(vld1q_u8(high));
-    return (lanes16){{vcvt_f32_f16(vget_low_f16(a)), vcvt_high_f32_f16(a), vcvt_f32_f16(vget_low_f16(b)), vcvt_high_f32_f16(b)}};
-}
-
-/* fp16 with one NaN for all. */
-ALWAYS_INLINE uint16x8_t quiet_halves(float32x4_t low, float32x4_t high)
-{
-    const uint16x8_t bits = vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(low), high));
-    const uint16x8_t is_nan = vcgtq_u16(vbicq_u16(bits, vdupq_n_u16(0x8000)), vdupq_n_u16(0x7c00));
-    return vbslq_u16(is_nan, vdupq_n_u16(0x7e00), bits);
-}
-
-/* As general_template.h's. */
-ALWAYS_INLINE float32x4_t larger_of(float32x4_t a, float32x4_t b)
-{
-    return vbslq_f32(vornq_u32(vcgtq_f32(a, b), vceqq_f32(a, a)), a, b);
-}
-
-ALWAYS_INLINE float32x4_t smaller_of(float32x4_t a, float32x4_t b)
-{
-    return vbslq_f32(vornq_u32(vcltq_f32(a, b), vceqq_f32(a, a)), a, b);
+    const uint8_t *const from[2] = {low, high};
+    lanes16 x;
+    halves_load(from, x.v);
+    return x;
 }
 
 ALWAYS_INLINE void clamp_lanes(const openrknn_clamp *clamp, lanes16 *x)
@@ -58,13 +64,19 @@ ALWAYS_INLINE void clamp_lanes(const openrknn_clamp *clamp, lanes16 *x)
     const int32_t kinds = clamp->kinds;
     if (!kinds)
         return;
-    const float32x4_t lower = vdupq_n_f32(clamp->lower_float), upper = vdupq_n_f32(clamp->upper_float);
-    if (kinds & OPENRKNN_CLAMP_BELOW)
-        EACH_OF_4 x->v[v] = vbslq_f32(vcltq_f32(x->v[v], lower), vdupq_n_f32(clamp->below_float), x->v[v]);
-    else if (kinds & OPENRKNN_CLAMP_LOWER)
-        EACH_OF_4 x->v[v] = larger_of(x->v[v], lower);
+    const floats lower = floats_set(clamp->lower_float), upper = floats_set(clamp->upper_float);
+    if (kinds & OPENRKNN_CLAMP_BELOW) {
+        const floats below = floats_set(clamp->below_float);
+        EACH_VECTOR x->v[v] = floats_if_less(x->v[v], lower, below, x->v[v]);
+    } else if (kinds & OPENRKNN_CLAMP_LOWER)
+        EACH_VECTOR x->v[v] = floats_larger(x->v[v], lower);
     if (kinds & OPENRKNN_CLAMP_UPPER)
-        EACH_OF_4 x->v[v] = smaller_of(x->v[v], upper);
+        EACH_VECTOR x->v[v] = floats_smaller(x->v[v], upper);
+}
+
+ALWAYS_INLINE floats times_if_negative(floats x, floats factor)
+{
+    return floats_if_less(x, floats_set(0.0f), floats_multiply(x, factor), x);
 }
 
 /* A stage with its operands in registers. */
@@ -88,8 +100,7 @@ ALWAYS_INLINE lane_stage stage_of(const openrknn_stage *stage, int32_t channel)
     if (stage->addends)
         made.addends = lanes_load((const float32 *)stage->addends + channel);
     if (stage->addends && stage->subtracts) /* x - a is x + -a */
-        for (int32_t v = 0; v < 4; v++)
-            made.addends.v[v] = vnegq_f32(made.addends.v[v]);
+        EACH_VECTOR made.addends.v[v] = floats_negate(made.addends.v[v]);
     if (stage->factors)
         made.factors = lanes_load((const float32 *)stage->factors + channel);
     return made;
@@ -98,89 +109,17 @@ ALWAYS_INLINE lane_stage stage_of(const openrknn_stage *stage, int32_t channel)
 ALWAYS_INLINE void stage_lanes(const lane_stage *stage, lanes16 *x)
 {
     if (stage->adds_first)
-        EACH_OF_4 x->v[v] = vaddq_f32(x->v[v], stage->addends.v[v]);
+        EACH_VECTOR x->v[v] = floats_add(x->v[v], stage->addends.v[v]);
     if (stage->multiplies) {
         if (stage->negative_only)
-            EACH_OF_4 x->v[v] = vbslq_f32(vcltzq_f32(x->v[v]), vmulq_f32(x->v[v], stage->factors.v[v]), x->v[v]);
+            EACH_VECTOR x->v[v] = times_if_negative(x->v[v], stage->factors.v[v]);
         else
-            EACH_OF_4 x->v[v] = vmulq_f32(x->v[v], stage->factors.v[v]);
+            EACH_VECTOR x->v[v] = floats_multiply(x->v[v], stage->factors.v[v]);
     }
     if (stage->adds_last)
-        EACH_OF_4 x->v[v] = vaddq_f32(x->v[v], stage->addends.v[v]);
+        EACH_VECTOR x->v[v] = floats_add(x->v[v], stage->addends.v[v]);
     if (stage->clamps)
         clamp_lanes(stage->clamp, x);
-}
-
-/* ---------------------------------------------------------------------------------------------- tables */
-
-typedef struct {
-    const int64_t *entries;
-    double le_start, lo_start, lo_end, le_scale, lo_scale, below, above, first, last;
-} lane_lookup;
-
-ALWAYS_INLINE lane_lookup lookup_of(const openrknn_lookup *lookup)
-{
-    if (!lookup->entries)
-        return (lane_lookup){0};
-    return (lane_lookup){
-        .entries = lookup->entries,
-        .le_start = (double)lookup->le_start,
-        .lo_start = (double)lookup->lo_start,
-        .lo_end = (double)lookup->lo_end,
-        .le_scale = ldexp(1.0, -lookup->le_select),
-        .lo_scale = ldexp(1.0, -lookup->lo_select),
-        .below = (double)lookup->below_scale / ldexp(1.0, lookup->below_shift),
-        .above = (double)lookup->above_scale / ldexp(1.0, lookup->above_shift),
-        .first = (double)lookup->entries[0],
-        .last = (double)lookup->entries[2 * ENTRIES - 1],
-    };
-}
-
-/* Between the ends of the tables. */
-ALWAYS_INLINE float64x2_t look_up_two(const lane_lookup *lookup, float64x2_t value)
-{
-    const uint64x2_t is_low = vcltq_f64(value, vdupq_n_f64(lookup->lo_start));
-    const float64x2_t start = vbslq_f64(is_low, vdupq_n_f64(lookup->le_start), vdupq_n_f64(lookup->lo_start));
-    const float64x2_t scale = vbslq_f64(is_low, vdupq_n_f64(lookup->le_scale), vdupq_n_f64(lookup->lo_scale));
-    float64x2_t place = vmulq_f64(vsubq_f64(value, start), scale);
-    place = vminnmq_f64(vmaxnmq_f64(place, vdupq_n_f64(0)), vdupq_n_f64(ENTRIES - 1)); /* of NaN 0 */
-    const int64x2_t index = vcvtq_s64_f64(vminq_f64(place, vdupq_n_f64(ENTRIES - 2)));
-    const float64x2_t fraction = vsubq_f64(place, vcvtq_f64_s64(index));
-    const int64x2_t at = vaddq_s64(index, vbicq_s64(vdupq_n_s64(ENTRIES), vreinterpretq_s64_u64(is_low)));
-    const int64x2_t a = vld1q_s64(lookup->entries + vgetq_lane_s64(at, 0)), b = vld1q_s64(lookup->entries + vgetq_lane_s64(at, 1));
-    const float64x2_t low = vcvtq_f64_s64(vuzp1q_s64(a, b)), high = vcvtq_f64_s64(vuzp2q_s64(a, b));
-    return vaddq_f64(low, vmulq_f64(vsubq_f64(high, low), fraction));
-}
-
-/* And beyond them. */
-ALWAYS_INLINE float64x2_t beyond_two(const lane_lookup *lookup, float64x2_t value, float64x2_t y)
-{
-    const float64x2_t le_start = vdupq_n_f64(lookup->le_start), lo_end = vdupq_n_f64(lookup->lo_end);
-    const float64x2_t below = vmulq_n_f64(vsubq_f64(value, le_start), lookup->below);
-    const float64x2_t above = vmulq_n_f64(vsubq_f64(value, lo_end), lookup->above);
-    y = vbslq_f64(vcltq_f64(value, le_start), vaddq_f64(vdupq_n_f64(lookup->first), below), y);
-    return vbslq_f64(vcgtq_f64(value, lo_end), vaddq_f64(vdupq_n_f64(lookup->last), above), y);
-}
-
-/* `count` numbers, a multiple of 4. */
-static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
-{
-    const lane_lookup lookup = *given;
-    /* Numbers in between as floats: what is near an end may be taken for beyond it, never the other way round. */
-    const float32x4_t least = vdupq_n_f32(nextafterf((float32)lookup.le_start, INFINITY));
-    const float32x4_t most = vdupq_n_f32(nextafterf((float32)lookup.lo_end, -INFINITY));
-
-    for (int32_t i = 0; i < count; i += 4) {
-        const float32x4_t value = vld1q_f32(x + i);
-        const float64x2_t low = vcvt_f64_f32(vget_low_f32(value)), high = vcvt_high_f64_f32(value);
-        const uint32x4_t is_beyond = vorrq_u32(vcltq_f32(value, least), vcgtq_f32(value, most));
-        float64x2_t y = look_up_two(&lookup, low), z = look_up_two(&lookup, high);
-        if (vmaxvq_u32(is_beyond)) {
-            y = beyond_two(&lookup, low, y);
-            z = beyond_two(&lookup, high, z);
-        }
-        vst1q_f32(x + i, vcvt_high_f32_f64(vcvt_f32_f64(y), z));
-    }
 }
 
 /* ---------------------------------------------------------------------------------------------- two numbers */
@@ -189,37 +128,37 @@ ALWAYS_INLINE void operate_lanes(int32_t operation, int32_t negative_only, lanes
 {
     switch (operation) {
     case OPENRKNN_MAX:
-        EACH_OF_4 x->v[v] = larger_of(x->v[v], e->v[v]);
+        EACH_VECTOR x->v[v] = floats_larger(x->v[v], e->v[v]);
         break;
     case OPENRKNN_MIN:
-        EACH_OF_4 x->v[v] = smaller_of(x->v[v], e->v[v]);
+        EACH_VECTOR x->v[v] = floats_smaller(x->v[v], e->v[v]);
         break;
     case OPENRKNN_ADD:
-        EACH_OF_4 x->v[v] = vaddq_f32(x->v[v], e->v[v]);
+        EACH_VECTOR x->v[v] = floats_add(x->v[v], e->v[v]);
         break;
     case OPENRKNN_DIVIDE:
-        EACH_OF_4 x->v[v] = vdivq_f32(x->v[v], e->v[v]);
+        EACH_VECTOR x->v[v] = floats_divide(x->v[v], e->v[v]);
         break;
     case OPENRKNN_MINUS:
-        EACH_OF_4 x->v[v] = vsubq_f32(x->v[v], e->v[v]);
+        EACH_VECTOR x->v[v] = floats_subtract(x->v[v], e->v[v]);
         break;
     case OPENRKNN_ABS:
-        EACH_OF_4 x->v[v] = vabsq_f32(x->v[v]);
+        EACH_VECTOR x->v[v] = floats_abs(x->v[v]);
         break;
     case OPENRKNN_NEGATE:
-        EACH_OF_4 x->v[v] = vnegq_f32(x->v[v]);
+        EACH_VECTOR x->v[v] = floats_negate(x->v[v]);
         break;
     case OPENRKNN_FLOOR:
-        EACH_OF_4 x->v[v] = vrndmq_f32(x->v[v]);
+        EACH_VECTOR x->v[v] = floats_floor(x->v[v]);
         break;
     case OPENRKNN_CEIL:
-        EACH_OF_4 x->v[v] = vrndpq_f32(x->v[v]);
+        EACH_VECTOR x->v[v] = floats_ceil(x->v[v]);
         break;
     case OPENRKNN_MULTIPLY:
         if (negative_only)
-            EACH_OF_4 x->v[v] = vbslq_f32(vcltzq_f32(x->v[v]), vmulq_f32(x->v[v], e->v[v]), x->v[v]);
+            EACH_VECTOR x->v[v] = times_if_negative(x->v[v], e->v[v]);
         else
-            EACH_OF_4 x->v[v] = vmulq_f32(x->v[v], e->v[v]);
+            EACH_VECTOR x->v[v] = floats_multiply(x->v[v], e->v[v]);
         break;
     default:
         break;
@@ -248,7 +187,7 @@ typedef struct {
     const openrknn_clamp *clamp;
     float32 factor;
     int32_t fills;
-    uint16x8_t kept[2], filling[2]; /* lanes without data */
+    half_lanes kept, filling; /* lanes without data */
 } half_plan;
 
 /* `has_all`: whatever there is. Otherwise some steps are not there, and compilers know. */
@@ -266,17 +205,17 @@ ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run,
         else if (kind == 3) {
             uint16_t bits;
             memcpy(&bits, task.operand[0] + p * (int32_t)sizeof bits, sizeof bits);
-            const float32x4_t one = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(bits)));
-            EACH_OF_4 e.v[v] = one;
+            const floats one = halves_same(bits);
+            EACH_VECTOR e.v[v] = one;
         }
         if (has_all) {
             stage_lanes(&plan.bias, &x);
             stage_lanes(&plan.norm, &x);
         } else {
             if (plan.bias.adds_first)
-                EACH_OF_4 x.v[v] = vaddq_f32(x.v[v], plan.bias.addends.v[v]);
+                EACH_VECTOR x.v[v] = floats_add(x.v[v], plan.bias.addends.v[v]);
             if (plan.bias.multiplies)
-                EACH_OF_4 x.v[v] = vmulq_f32(x.v[v], plan.bias.factors.v[v]);
+                EACH_VECTOR x.v[v] = floats_multiply(x.v[v], plan.bias.factors.v[v]);
             if (plan.norm.clamps)
                 clamp_lanes(plan.norm.clamp, &x);
         }
@@ -284,14 +223,11 @@ ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run,
         if (plan.clamps)
             clamp_lanes(plan.clamp, &x);
         if (has_all && plan.scales)
-            EACH_OF_4 x.v[v] = vmulq_n_f32(x.v[v], plan.factor);
-        uint16x8_t low = quiet_halves(x.v[0], x.v[1]), high = quiet_halves(x.v[2], x.v[3]);
-        if (plan.fills) {
-            low = vorrq_u16(vandq_u16(low, plan.kept[0]), plan.filling[0]);
-            high = vorrq_u16(vandq_u16(high, plan.kept[1]), plan.filling[1]);
-        }
-        vst1q_u8(task.target[0] + p * task.target_step[0], vreinterpretq_u8_u16(low));
-        vst1q_u8(task.target[1] + p * task.target_step[1], vreinterpretq_u8_u16(high));
+            EACH_VECTOR x.v[v] = floats_multiply(x.v[v], floats_set(plan.factor));
+        half_lanes result = half_lanes_of(x.v);
+        if (plan.fills)
+            result = half_lanes_merge(result, plan.kept, plan.filling);
+        half_lanes_store(task.target[0] + p * task.target_step[0], task.target[1] + p * task.target_step[1], result);
     }
 }
 
@@ -309,10 +245,8 @@ static void plan_filling(const dpu_task *task, half_plan *plan)
         kept[i] = i < at_most(from, lanes) ? 0xffff : 0;
     if (is_padded)
         memcpy(filling + from, dpu->padding, (size_t)((GENERAL_LANES - from) * size));
-    for (int32_t i = 0; i < 2; i++) {
-        plan->kept[i] = vld1q_u16(kept + 8 * i);
-        plan->filling[i] = vld1q_u16(filling + 8 * i);
-    }
+    plan->kept = half_lanes_load(kept);
+    plan->filling = half_lanes_load(filling);
 }
 
 static const uint8_t no_atom[ATOM];
@@ -346,7 +280,7 @@ static void looked_up(const half_plan *plan, const half_run_task *run)
                                   : lanes_of_halves(run->source[0] + p * run->source_step[0], run->source[1] + p * run->source_step[1]);
             stage_lanes(&plan->bias, &x);
             stage_lanes(&plan->norm, &x);
-            EACH_OF_4 vst1q_f32(values + i * GENERAL_LANES + 4 * v, x.v[v]);
+            lanes_store(values + i * GENERAL_LANES, &x);
         }
         look_up_lanes(&plan->lookup, values, part.pixels * GENERAL_LANES);
         half_pixels(&rest, &part, 1, plan->operand_kind, plan->operation, 1);

@@ -1,0 +1,61 @@
+/* Floats of 32 and 16 bits with AVX2 and F16C: what half_dpu.h and pool_template.h need. */
+
+#define floats_subtract(a, b) _mm256_sub_ps(a, b)
+#define floats_divide(a, b) _mm256_div_ps(a, b)
+#define floats_abs(a) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a)
+#define floats_negate(a) _mm256_xor_ps(_mm256_set1_ps(-0.0f), a)
+#define floats_floor(a) _mm256_floor_ps(a)
+#define floats_ceil(a) _mm256_ceil_ps(a)
+#define floats_if_less(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+
+/* MAXPS and MINPS give the second number where the two are equal, or one is NaN: only a NaN of the first is lost. */
+ALWAYS_INLINE __m256 floats_larger(__m256 a, __m256 b)
+{
+    return _mm256_blendv_ps(_mm256_max_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
+ALWAYS_INLINE __m256 floats_smaller(__m256 a, __m256 b)
+{
+    return _mm256_blendv_ps(_mm256_min_ps(a, b), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+}
+
+/* ---------------------------------------------------------------------------------------------- fp16 */
+
+ALWAYS_INLINE void halves_load(const uint8_t *const *from, floats *out)
+{
+    out[0] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from[0]));
+    out[1] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from[1]));
+}
+
+#define halves_same(bits) _mm256_cvtph_ps(_mm_set1_epi16((int16_t)(bits)))
+
+typedef __m256i half_lanes;
+#define half_lanes_load(at) _mm256_loadu_si256((const __m256i *)(at))
+#define half_lanes_merge(x, kept, filling) _mm256_or_si256(_mm256_and_si256(x, kept), filling)
+
+ALWAYS_INLINE void half_lanes_store(uint8_t *low, uint8_t *high, half_lanes x)
+{
+    _mm_storeu_si128((__m128i *)low, _mm256_castsi256_si128(x));
+    _mm_storeu_si128((__m128i *)high, _mm256_extracti128_si256(x, 1));
+}
+
+/* fp16 with one NaN for all. */
+ALWAYS_INLINE __m128i quiet_halves(__m256 x)
+{
+    const __m256 quiet = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    return _mm256_cvtps_ph(_mm256_blendv_ps(x, quiet, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)), _MM_FROUND_TO_NEAREST_INT);
+}
+
+#define half_lanes_of(x) _mm256_set_m128i(quiet_halves((x)[1]), quiet_halves((x)[0]))
+
+/* ---------------------------------------------------------------------------------------------- an atom of fp16 */
+
+#define OWN_EIGHTS
+typedef __m256 eight;
+#define eight_load(at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at)))
+#define eight_set(value) _mm256_set1_ps(value)
+#define eight_add(a, b) _mm256_add_ps(a, b)
+#define eight_multiply(a, b) _mm256_mul_ps(a, b)
+#define eight_larger(a, b) floats_larger(a, b)
+#define eight_smaller(a, b) floats_smaller(a, b)
+#define eight_store(at, x) _mm_storeu_si128((__m128i *)(at), quiet_halves(x))
