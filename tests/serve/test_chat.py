@@ -331,12 +331,16 @@ def test_a_crash_and_a_hang_end_their_streams_only_with_words(server: Server, cl
 
 def _begin(server: Server, prompt: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, bytes]:
     """A stream that has begun, with its first event."""
+    body = {"prompt": prompt, "temperature": 0, "max_tokens": 400, "stream": True, "ignore_eos": True}
+    connection, answer = _asked(server, "/v1/completions", json.dumps({"model": "tiny", **body}))
+    return connection, answer, answer.readline()
+
+
+def _asked(server: Server, path: str, body: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     where = urlsplit(server.url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port or 0, timeout=PATIENCE)
-    body = {"prompt": prompt, "temperature": 0, "max_tokens": 400, "stream": True, "ignore_eos": True}
-    connection.request("POST", "/v1/completions", json.dumps({"model": "tiny", **body}), TOKEN)
-    answer = connection.getresponse()
-    return connection, answer, answer.readline()
+    connection.request("POST", path, body, TOKEN)
+    return connection, connection.getresponse()
 
 
 def test_killed_with_streams_running(tmp_path: Path) -> None:
@@ -353,6 +357,9 @@ def _kill_with_streams_running(server: Server) -> None:
     restarts = language.restarts
     prompts = [f"{number} slow!" for number in range(6)]
     begun = [_begin(server, prompt) for prompt in prompts]
+    body = json.dumps({"model": "tiny", "input": "slow!", "stream": True})
+    other, response = _asked(server, "/v1/responses", body)
+    assert response.readline() == b"event: response.created\n"
     # One of them goes away at the same time.
     begun[0][0].close()
     (pid,) = language.pids()
@@ -367,6 +374,10 @@ def _kill_with_streams_running(server: Server) -> None:
         assert whole.startswith(text.rstrip("\ufffd"))
         assert "SIGKILL" in rows[-1]["error"]["message"]
         connection.close()
+    failed = json.loads(response.read().decode().strip().rpartition("data: ")[2])
+    assert (failed["type"], failed["response"]["status"]) == ("response.failed", "failed")
+    assert "SIGKILL" in failed["response"]["error"]["message"]
+    other.close()
     until(lambda: ask(server, "POST", "/v1/completions", '{"prompt": "On"}', TOKEN).status == 200)
     assert _stream(server, "Then", 5) == (greedy("Then", 5), True)
     until(lambda: language.active == 0)

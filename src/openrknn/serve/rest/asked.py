@@ -19,7 +19,7 @@ from openrknn.serve.rest.fields import Fields
 
 __all__ = [
     "MOST_CHOICES", "Tools", "chat_logprobs", "choice_words", "format_of", "generation_request", "messages_of",
-    "sampling_of", "thinking_options", "tools_of",
+    "sampling_of", "template_options", "thinking_options", "tools_of",
 ]  # fmt: skip
 
 MOST_CHOICES = 16
@@ -218,6 +218,15 @@ def thinking_options(asked: Any, language: Language, name: str) -> dict[str, Any
         return {}
     effort = {"reasoning_effort": asked} if isinstance(asked, str) else {}
     return {"enable_thinking": is_wanted, **effort}
+
+
+def template_options(fields: Fields, language: Language, effort: Any, name: str = "reasoning_effort") -> dict[str, Any]:
+    """Variables of the template, such as enable_thinking of Qwen 3."""
+    given = fields.inside("chat_template_kwargs").words
+    reserved = {"messages", "tools", "add_generation_prompt"} & set(given)
+    if reserved:
+        raise BadRequestError(f"'chat_template_kwargs' may not set {', '.join(sorted(reserved))}")
+    return {**thinking_options(effort, language, name), **given}
 
 
 def format_of(fields: Fields) -> Constraint | None:

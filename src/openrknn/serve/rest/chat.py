@@ -16,7 +16,7 @@ from openrknn.llm.generation.events import Statistics
 from openrknn.llm.generation.toolcalls import ToolCall
 from openrknn.serve.errors import BadRequestError, ServeError
 from openrknn.serve.llm.language import Language
-from openrknn.serve.llm.words import Row, TokenLogprob
+from openrknn.serve.llm.words import Row
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.asked import (
     MOST_CHOICES,
@@ -25,12 +25,19 @@ from openrknn.serve.rest.asked import (
     format_of,
     generation_request,
     messages_of,
-    thinking_options,
+    template_options,
     tools_of,
 )  # fmt: skip
 from openrknn.serve.rest.disconnect import unless_gone
-from openrknn.serve.rest.fields import Fields
-from openrknn.serve.rest.generating import EVENT_HEADERS, client_of, counted, merged, read_fields, usage
+from openrknn.serve.rest.generating import (
+    EVENT_HEADERS,
+    client_of,
+    counted,
+    logprob_words,
+    merged,
+    read_fields,
+    usage,
+)  # fmt: skip
 from openrknn.serve.rest.known_fields import CHAT, check_known
 from openrknn.serve.rest.openai import event, failed_event
 from openrknn.serve.rest.told import Part, Told
@@ -53,7 +60,7 @@ class _Choice:
         """What this row completes."""
         part = self.told.take(row)
         if row.piece is not None:
-            self.logprobs.append(_logprob(row.piece, row.piece.top))
+            self.logprobs.append(logprob_words(row.piece))
         if row.finish is not None:
             self.finish = "tool_calls" if self.told.calls else row.finish
             self.statistics = row.statistics or Statistics()
@@ -94,7 +101,7 @@ class Chat:
         wanted = generation_request(fields, most=most, logprobs=logprobs, constraint=constraint)
         words = {
             "messages": messages_of(fields), "tools": list(tools.given) or None,
-            "options": _template_options(fields, language),
+            "options": template_options(fields, language, fields.raw("reasoning_effort")),
         }  # fmt: skip
         client = client_of(request)
         rows = self._rows(language, client, [{**words, "request": choice_words(wanted, one)} for one in range(count)])
@@ -119,16 +126,6 @@ class Chat:
     ) -> AsyncGenerator[tuple[int, Row]]:
         language.check_room(client, len(requests))
         return counted(self._plane, merged([language.generate(one, client) for one in requests]))
-
-
-def _template_options(fields: Fields, language: Language) -> dict[str, Any]:
-    """Variables of the template, such as enable_thinking of Qwen 3."""
-    effort = thinking_options(fields.raw("reasoning_effort"), language, "reasoning_effort")
-    given = fields.inside("chat_template_kwargs").words
-    reserved = {"messages", "tools", "add_generation_prompt"} & set(given)
-    if reserved:
-        raise BadRequestError(f"'chat_template_kwargs' may not set {', '.join(sorted(reserved))}")
-    return {**effort, **given}
 
 
 async def _collect(rows: AsyncGenerator[tuple[int, Row]], choices: list[_Choice]) -> None:
@@ -178,7 +175,7 @@ async def _events(
                 part = choice.take(row)
                 told = None
                 if answer.has_logprobs and row.piece is not None:
-                    told = {"content": [_logprob(row.piece, row.piece.top)], "refusal": None}
+                    told = {"content": [logprob_words(row.piece)], "refusal": None}
                 delta = {"reasoning_content": part.thought} if part.thought else {}
                 if part.text or (told is not None and not delta):
                     delta["content"] = part.text
@@ -203,11 +200,3 @@ async def _events(
 def _call(call: ToolCall) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": f"call_{uuid.uuid4().hex[:24]}", "type": "function", "function": function}
-
-
-def _logprob(one: TokenLogprob, top: tuple[TokenLogprob, ...]) -> dict[str, Any]:
-    return {**_told(one), "top_logprobs": [_told(other) for other in top]}
-
-
-def _told(one: TokenLogprob) -> dict[str, Any]:
-    return {"token": one.text, "logprob": one.logprob, "bytes": list(one.data)}

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from openrknn.llm.generation.events import Statistics
+from openrknn.serve.llm.words import Piece, TokenLogprob
 from openrknn.serve.plane.clients import client_key
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.rest.extensions import small_json
 from openrknn.serve.rest.fields import Fields
 
-__all__ = ["EVENT_HEADERS", "client_of", "counted", "merged", "read_fields", "usage"]
+__all__ = ["EVENT_HEADERS", "client_of", "counted", "logprob_words", "merged", "read_fields", "usage"]
 
 T = TypeVar("T")
 EVENT_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -53,6 +54,15 @@ def usage(numbers: Sequence[Statistics]) -> dict[str, Any]:
         "prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written,
         "prompt_tokens_details": {"cached_tokens": reused},
     }  # fmt: skip
+
+
+def logprob_words(one: Piece) -> dict[str, Any]:
+    """A token, its log-probability, and what could have come instead."""
+    return {**_token(one), "top_logprobs": [_token(other) for other in one.top]}
+
+
+def _token(one: TokenLogprob) -> dict[str, Any]:
+    return {"token": one.text, "logprob": one.logprob, "bytes": list(one.data)}
 
 
 async def merged(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:

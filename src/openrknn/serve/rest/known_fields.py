@@ -14,8 +14,8 @@ from openrknn.serve.errors import BadRequestError
 from openrknn.serve.rest.fields import Fields
 
 __all__ = [
-    "CHAT", "COMPLETIONS", "EMBEDDINGS", "OLLAMA_CHAT", "OLLAMA_EMBED", "OLLAMA_GENERATE", "OLLAMA_OPTIONS", "Known",
-    "check_known", "check_options",
+    "CHAT", "COMPLETIONS", "EMBEDDINGS", "OLLAMA_CHAT", "OLLAMA_EMBED", "OLLAMA_GENERATE", "OLLAMA_OPTIONS",
+    "RESPONSES", "RESPONSE_REASONING", "RESPONSE_TEXT", "Known", "check_known", "check_options",
 ]  # fmt: skip
 
 
@@ -57,6 +57,28 @@ CHAT = Known(
                  "chat_template_kwargs", "reasoning_effort"},
     _OPENAI_HARMLESS, _OPENAI_USUAL, _OPENAI_INSTEAD,
 )  # fmt: skip
+_NO_CONVERSATIONS = "send 'previous_response_id', or all items as 'input'"
+RESPONSES = Known(
+    (_SAMPLING - {"n", "max_tokens", "logprobs", "response_format"}) | {
+        "input", "instructions", "previous_response_id", "max_output_tokens", "tools", "tool_choice",
+        "parallel_tool_calls", "text", "reasoning", "truncation", "background", "include", "top_logprobs", "metadata",
+        "store", "chat_template_kwargs",
+    },
+    # `max_tool_calls` bounds tools that the server itself calls, and there are none.
+    (_OPENAI_HARMLESS - {"metadata", "store"}) | {"prompt_cache_options", "max_tool_calls"},
+    {"context_management": ([],)},
+    {
+        **_OPENAI_INSTEAD, "messages": "use 'input', or /v1/chat/completions", "conversation": _NO_CONVERSATIONS,
+        "prompt": "there are no stored prompts: use 'instructions'", "max_tokens": "use 'max_output_tokens'",
+        "max_completion_tokens": "use 'max_output_tokens'", "response_format": "use 'text': {'format': ...}",
+        "reasoning_effort": "use 'reasoning': {'effort': ...}", "logprobs": "use 'top_logprobs'",
+        "context_management": "use 'truncation': 'auto'",
+    },
+)  # fmt: skip
+RESPONSE_TEXT = Known(frozenset({"format"}), usual={"verbosity": ("medium",)})
+RESPONSE_REASONING = Known(
+    frozenset({"effort", "summary", "generate_summary"}), usual={"mode": ("standard",), "context": ("auto",)}
+)
 COMPLETIONS = Known(
     _SAMPLING | {"prompt", "echo", "suffix", "best_of"},
     _OPENAI_HARMLESS,

@@ -15,6 +15,7 @@ from openrknn.serve.rest import ollama
 from openrknn.serve.rest.chat import Chat
 from openrknn.serve.rest.completions import Completions
 from openrknn.serve.rest.openai import model_words
+from openrknn.serve.rest.responses import route as responses
 
 __all__ = ["routes"]
 
@@ -26,6 +27,7 @@ def routes(plane: Plane) -> list[Route]:
         Route("/v1/chat/completions", chat.completions, methods=["POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
         Route("/v1/embeddings", completions.embeddings, methods=["POST"]),
+        *responses.routes(plane),
         Route("/v1/models", models.models),
         Route("/v1/models/{model:path}", models.model),
         *ollama.routes(plane),

@@ -37,6 +37,7 @@ def llm_paths() -> _Words:
     lines = {"application/x-ndjson": {"schema": _TEXT}}
     return {
         "/v1/chat/completions": {"post": _operation("Answer a chat", "ChatRequest", "OpenAiError", events)},
+        **_response_paths(events),
         "/v1/completions": {"post": _operation("Continue a text", "CompletionRequest", "OpenAiError", events)},
         "/v1/embeddings": {"post": _operation("Texts as vectors", "EmbeddingRequest", "OpenAiError")},
         "/api/chat": {"post": _operation("Answer a chat, as Ollama does", "OllamaChat", "Error", lines)},
@@ -48,6 +49,23 @@ def llm_paths() -> _Words:
         "/api/tags": {"get": _operation("The language models", None, "Error")},
         "/api/ps": {"get": _operation("Those that are loaded: all", None, "Error")},
         "/api/version": {"get": _operation("The version of openrknn", None, "Error")},
+    }
+
+
+def _response_paths(events: _Words) -> _Words:
+    """/v1/responses."""
+    identity = {"name": "response_id", "in": "path", "required": True, "schema": _TEXT}
+
+    def stored(text: str) -> _Words:
+        return {**_operation(text, None, "OpenAiError"), "parameters": [identity]}
+
+    one = "/v1/responses/{response_id}"
+    return {
+        "/v1/responses": {"post": _operation("Answer input items", "ResponseRequest", "OpenAiError", events)},
+        "/v1/responses/input_tokens": {"post": _operation("Count tokens", "ResponseRequest", "OpenAiError")},
+        one: {"get": stored("A response that is stored"), "delete": stored("Delete a response")},
+        f"{one}/cancel": {"post": stored("Cancel a response in the background")},
+        f"{one}/input_items": {"get": stored("The input items of a response")},
     }
 
 
@@ -65,6 +83,14 @@ def llm_schemas() -> _Words:
             max_completion_tokens={"type": "integer", "minimum": 1}, logprobs={"type": "boolean"},
             top_logprobs={"type": "integer", "minimum": 0, "maximum": 20}, reasoning_effort=_TEXT,
             parallel_tool_calls={"type": "boolean"}, chat_template_kwargs=_ANY, **_COMMON,
+        ),
+        "ResponseRequest": _object(
+            ["input"], model=_TEXT, input={"anyOf": [_TEXT, {"type": "array", "items": _ANY}]}, instructions=_TEXT,
+            previous_response_id=_TEXT, max_output_tokens={"type": "integer", "minimum": 1}, text=_ANY, reasoning=_ANY,
+            tools={"type": "array", "items": _ANY}, tool_choice={}, parallel_tool_calls={"type": "boolean"},
+            truncation={"enum": ["auto", "disabled"]}, store={"type": "boolean"}, background={"type": "boolean"},
+            include={"type": "array", "items": _TEXT}, top_logprobs={"type": "integer", "minimum": 0, "maximum": 20},
+            metadata=_ANY, stream={"type": "boolean"}, temperature=_COMMON["temperature"], top_p=_COMMON["top_p"],
         ),
         "CompletionRequest": _object(
             ["prompt"], prompt=text_or_texts, echo={"type": "boolean"},
