@@ -139,7 +139,7 @@ def test_schemas_and_forced_calls(client: OpenAI) -> None:
     found = client.responses.create(model="tiny", input="Hello", text=form, max_output_tokens=60)
     assert json.loads(found.output_text)["city"] in {"Rome", "Oslo"}
     nothing = {"type": "object", "properties": {}, "additionalProperties": False}
-    other = {**WEATHER, "name": "time", "parameters": nothing}
+    other: Any = {**WEATHER, "name": "time", "parameters": nothing}
     choices: list[Any] = [
         {"type": "function", "name": "time"}, {"type": "allowed_tools", "mode": "required", "tools": [other]}
     ]  # fmt: skip
