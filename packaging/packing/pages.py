@@ -8,8 +8,8 @@ Before the upload the pages install from the repository. What changes is marked 
     text
     -->
 
-Lines with `openrknn[EXTRAS] @ git+ADDRESS` and `rev: main # until the upload` change by themselves. The version has to
-have its tag by then. The other direction is `git revert`.
+Lines with `openrknn[EXTRAS] @ git+ADDRESS`, `rev: main # until the upload` and, in the source, `"docs/"  # until the
+upload: ADDRESS` change by themselves. The version has to have its tag by then. The other direction is `git revert`.
 """
 
 import re
@@ -24,11 +24,14 @@ __all__ = ["is_published", "pages", "publish", "published"]
 _BLOCK = re.compile(r"<!-- until the upload -->\n(?P<before>.*?)<!-- after the upload:\n(?P<after>.*?)-->\n", re.DOTALL)
 _ADDRESS = re.compile(r"(openrknn(?:\[[\w,]+\])?) @ git\+https://[\w./-]+?/openrknn(?=[\"'])")
 _REVISION = re.compile(r"rev: main # until the upload")
-_PLACES = ("README*.md", "docs/**/*.md", "examples/**/*.py", "examples/**/*.md")
+_BASE = re.compile(r'"docs/"  # until the upload: (\S+)')
+_PLACES = (
+    "README*.md", "docs/**/*.md", "examples/**/*.py", "examples/**/*.md", "src/openrknn/cli/common/explained.py"
+)  # fmt: skip
 
 
 def pages(root: Path) -> Iterator[Path]:
-    """Everything that tells a reader how to install."""
+    """Everything that tells a reader how to install, and the addresses that the command line prints."""
     for place in _PLACES:
         yield from sorted(path for path in root.glob(place) if "_build" not in path.parts)
 
@@ -38,6 +41,7 @@ def published(text: str, version: str) -> str:
     text = _BLOCK.sub(lambda match: match["after"], text)
     if "the upload -->" in text or "after the upload:" in text:
         raise PackingError("a mark `until the upload` has no `after the upload`, or the other way round")
+    text = _BASE.sub(r'"\1"', text)
     text = _ADDRESS.sub(r"\1", text)
     return _REVISION.sub(f"rev: v{version}", text)
 

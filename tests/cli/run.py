@@ -35,3 +35,8 @@ def program(*words: object, **environment: str) -> Result:
         command, env={**clean, "PYTHONUTF8": "1", **environment}, capture_output=True, text=True, check=False
     )
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def messages(text: str) -> int:
+    """How many messages were printed: lines without those that name the page about an error."""
+    return sum(not line.startswith("see: ") for line in text.splitlines())

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import openrknn
-from tests.cli.run import run
+from tests.cli.run import messages, run
 from tests.compiler.nets import Net, feeds, small_cnn
 from tests.compiler.test_shapes import flexible
 
@@ -111,7 +111,7 @@ def test_what_goes_wrong_leaves_no_file(source: Path, tmp_path: Path, capsys: Ca
         result = run(capsys, "compile", *words, "-o", out)
         assert result.code != 0
         assert message in result.err
-        assert result.err.count("\n") == 1
+        assert messages(result.err) == 1
         assert not out.exists()
 
 

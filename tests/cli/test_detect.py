@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from openrknn.vision.pipeline import Pipeline
-from tests.cli.run import run
+from tests.cli.run import messages, run
 from tests.container.places import ROOT, golden
 
 Image = pytest.importorskip("PIL.Image", reason="the extra 'images' (Pillow) is not installed")
@@ -101,7 +101,7 @@ def test_what_cannot_be_done_is_one_line(
     result = run(capsys, *[photos / "a.png" if word == "PHOTO" else word for word in words])
     assert result.code == 2
     assert message in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_only_broken_pictures(photos: Path, capsys: Capture) -> None:

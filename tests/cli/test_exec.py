@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run import program
+from tests.cli.run import messages, program
 
 OPENRKNN = [sys.executable, "-m", "openrknn.cli"]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -40,7 +40,7 @@ def test_a_program_runs_and_its_work_is_summed_up(matmul: Path) -> None:
     assert result.out.endswith("32 x 64 x 48: right\n")
     assert result.err.startswith("openrknn: 1 job, 1 task, 98.3 kMAC: ")
     assert "on the emulated NPU (RK3588, driver rknpu)" in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_quiet_says_nothing(matmul: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_is_not_possible_is_one_line(words: list[str], code: int, text: str
     result = program("exec", "-q", *words)
     assert (result.code, result.out) == (code, "")
     assert text in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_a_failed_job_is_told(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capi.programs import MODEL, OPENRKNN, PICTURE, SOURCE, arguments, done, expected, need_library, run
+from tests.cli.run import messages
 from tests.fakekernel.test_preload import MACHINES, compiler_for, need_emulator
 
 HEADERS = Path(__file__).resolve().parents[2] / "native/capi/include"
@@ -175,7 +176,7 @@ def test_what_is_not_possible_is_one_line(words: list[str], code: int, text: str
     result = run(*OPENRKNN, "exec", "-q", *words)
     assert (result.returncode, result.stdout) == (code, "")
     assert text in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert messages(result.stderr) == 1
 
 
 def test_an_engine_that_does_not_start_says_why() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.capi.programs import need_library
-from tests.cli.run import run
+from tests.cli.run import messages, run
 
 Capture = pytest.CaptureFixture[str]
 
@@ -64,7 +64,7 @@ def test_what_is_not_possible_is_one_line(words: list[str], text: str, capsys: C
     result = run(capsys, "library", *words)
     assert (result.code, result.out) == (2, "")
     assert text in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_the_vendors_file_stays(capsys: Capture, tmp_path: Path) -> None:

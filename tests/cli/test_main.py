@@ -10,7 +10,7 @@ import pytest
 import openrknn
 from openrknn.cli import inspect
 from openrknn.cli.commands import NAMES, load_command
-from tests.cli.run import program, run
+from tests.cli.run import messages, program, run
 from tests.container.places import golden
 
 Capture = pytest.CaptureFixture[str]
@@ -93,7 +93,7 @@ def test_a_wrong_file_is_one_line(
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"openrknn: {places[place]}: ")
     assert message in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_an_unreadable_file(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_wrong_words(words: list[str], message: str, capsys: Capture) -> None:
     result = run(capsys, *words)
     assert (result.code, result.out) == (2, "")
     assert message in result.err
-    assert result.err.count("\n") == 1
+    assert messages(result.err) == 1
 
 
 def test_debug_shows_the_traceback() -> None:

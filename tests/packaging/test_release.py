@@ -200,11 +200,15 @@ def test_the_switch_of_the_pages(repository: Path) -> None:
         "<!-- until the upload -->\nnot yet\n<!-- after the upload:\nthere\n-->\n"
         "pip install 'openrknn[images] @ git+https://example.org/openrknn'\nrev: main # until the upload\n"
     )
+    source = repository / "src/openrknn/cli/common/explained.py"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text('BASE = "docs/"  # until the upload: https://example.org/docs/\n')
     assert not pages.is_published(repository)
     with pytest.raises(PackingError, match="never uploaded"):
         pages.publish(repository)
     release.prepare(repository, "0.1.0", "2026-11-20")
-    assert pages.publish(repository) == [page]
+    assert pages.publish(repository) == [page, source]
+    assert source.read_text() == 'BASE = "https://example.org/docs/"\n'
     assert page.read_text() == "there\npip install 'openrknn[images]'\nrev: v0.1.0\n"
     assert pages.is_published(repository)
     with pytest.raises(PackingError, match="already"):

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, cast
 
 from openrknn import __version__
 from openrknn.cli.commands import GROUPS, NAMES, RENAMED, Command, load_command
+from openrknn.cli.common.explained import page_for
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Mode, Output
 from openrknn.cli.common.outputs import add_force, check_outputs, input_paths
@@ -106,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (CommandError, RknnError, OSError) as error:
         if debug:
             raise
-        Output.complain(os_problem(error) if isinstance(error, OSError) else _told(error))
+        Output.complain(os_problem(error) if isinstance(error, OSError) else _told(error), page=page_for(error))
         return EXIT_IMPOSSIBLE
 
 

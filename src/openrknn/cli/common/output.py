@@ -121,12 +121,14 @@ class Output:
             self.stream.write("\n")
 
     @staticmethod
-    def complain(text: str) -> None:
-        """One line on standard error; red in front on a terminal that has colours."""
+    def complain(text: str, *, page: str | None = None) -> None:
+        """A message on standard error, red in front on a terminal with colours, and where `page` explains it."""
         stream = sys.stderr
         paints = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         with contextlib.suppress(OSError):  # nothing reads it; the exit code remains
             stream.write(f"{_paint('openrknn:', 'red' if paints else '')} {printable(text)}\n")
+            if page is not None:
+                stream.write(f"see: {page}\n")
 
 
 _PAINT = {"bold": "1", "dim": "2", "red": "1;31"}
