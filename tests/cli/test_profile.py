@@ -1,10 +1,15 @@
 """`openrknn profile`: the columns of the vendor's table."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openrknn.analysis.profile_summary import summary_of, summary_of_parts
+from openrknn.analysis.profiles import Row
+from openrknn.pages.profile import Part, render
 from tests.cli.run import run
 from tests.container.places import golden
 
@@ -79,3 +84,54 @@ def test_bad_requests_are_one_line(capsys: Capture) -> None:
     for words in (["--cores", "7"], ["--runs", "0"], ["-i", "none.npy"]):
         result = run(capsys, "profile", golden("conv_rk3588_i8"), *words)
         assert (result.code, result.err.count("\n")) == (2, 1)
+
+
+def test_the_last_line_is_the_next_step(capsys: Capture) -> None:
+    result = run(capsys, "profile", golden("conv_rk3588_i8"), "--runs", "1")
+    assert "takes 100% of the time and is limited by the overhead of starting tasks" in next_step(result.out)
+
+
+def next_step(text: str) -> str:
+    """The last thing that a command prints, which may take several lines."""
+    return " ".join(text.rpartition("\nnext: ")[2].split())
+
+
+def test_the_report_has_the_verdict_and_every_operator(tmp_path: Path, capsys: Capture) -> None:
+    page = tmp_path / "profile.html"
+    result = run(capsys, "profile", golden("residual_rk3588_i8"), "--runs", "1", "--report", page)
+    assert result.code == 0
+    text = page.read_text(encoding="utf-8")
+    assert 'class="verdict good"' in text
+    assert re.search(r"RK3588: about [\d.]+ ms on a board", text)
+    rows = report_of(capsys, golden("residual_rk3588_i8"))["operators"]
+    whole = text[text.index('id="operators0"') :]
+    assert whole.count("<tr>") == len(rows) + 1
+    assert next_step(result.out) in text
+
+
+def row(name: str, *, board_us: float | None, target: str = "NPU", here_us: float = 10.0) -> Row:
+    shape = ((1, 8, 4, 4),)
+    return Row(0, "Conv", "INT8", target, shape, 1, shape, 1, 1, 1, board_us, "memory", here_us, 1.0, (), 1.0, 1, name)
+
+
+def test_the_summary_without_a_board_time_and_with_slow_cpu_operators() -> None:
+    rows = [row("a", board_us=None, here_us=30.0), row("<b>", board_us=None)]
+    found = summary_of(rows, None, chip="RK2118", device="software")
+    assert (found.level, found.numbers[0][1], found.numbers[1][1]) == ("fair", "unknown", "75%")
+    assert found.next_step.startswith("a takes 75% of the time and is limited by memory bandwidth")
+    page = render("x.rknn", "RK2118", found, [Part(rows)])
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page.replace("<b>Next: </b>", "")
+    rows = [row("a", board_us=5.0), row("b", board_us=None, target="CPU", here_us=90.0)]
+    assert "replace 1 operator on the CPU (Conv)" in summary_of(rows, None, chip="RK3588", device="software").next_step
+
+
+def test_the_summary_of_parts() -> None:
+    found = summary_of_parts([("npu", 10, 1000.0, 50.0), ("cpu", 2, 3000.0, 20.0)], device="software")
+    assert (found.level, found.numbers[0][1], found.numbers[1][1]) == ("fair", "4 ms", "75%")
+    assert "move 2 operators from the CPU to the NPU" in found.next_step
+    parts = [Part([row("a", board_us=1000.0)], name="part 0"), Part([], name="part 1", kind="cpu", reason="no kernel")]
+    page = render("x.rknnz", "RK3588", found, parts)
+    assert "no kernel" in page
+    assert "Operators of part 0" in page
+    assert "Operators of part 1" not in page

@@ -53,6 +53,10 @@ def _evaluate(page: Path) -> None:
     _command("evaluate", CLASSIFIER, images / "samples.jsonl", "--report", page)
 
 
+def _profile(page: Path) -> None:
+    _command("profile", CLASSIFIER, "--runs", 1, "--report", page)
+
+
 def _timeline(page: Path) -> None:
     _command("trace", "timeline", ROOT / "examples" / "traces" / "tiny.trace", "-o", page)
 
@@ -106,8 +110,8 @@ def _language(page: Path) -> None:
 
 PAGES: dict[str, Callable[[Path], None]] = {
     "check": _check, "compare": _compare, "compile": _compile, "demo": _demo, "evaluate": _evaluate,
-    "inspect": _inspect, "language": _language, "lint": _lint, "parted": _parted, "timeline": _timeline,
-    "voice": _voice,
+    "inspect": _inspect, "language": _language, "lint": _lint, "parted": _parted, "profile": _profile,
+    "timeline": _timeline, "voice": _voice,
 }  # fmt: skip
 WITHOUT_VERDICT = {"demo"}
 """Not a report: it shows what the examples do."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openrknn.compiler.rows import Row
-from openrknn.cost.time import Bound
+from openrknn.cost.advice import ADVICE
 
 _MOST = 3
 """Of each kind: what comes after that can wait."""
@@ -16,14 +16,6 @@ _HEARD_DB = 40.0
 """An operator that adds less noise than that leaves int8's answers alone."""
 _LONG_SHARE = 0.05
 """Of the time of a run: less is not worth a change of the model."""
-_TIME: dict[str, str] = {
-    Bound.ARRAY: "busy multiplying: fewer channels, a smaller map or a larger stride make it faster",
-    Bound.TABLE: "it waits for a lookup table, one number after the other: ReLU, LeakyReLU or Clip need none",
-    Bound.DPU: "it waits for the unit behind the array: fewer numbers, or an operator that fuses with a convolution",
-    Bound.POOLING: "it waits for the pooling unit: a smaller window, or a convolution with a stride instead",
-    Bound.MEMORY: "it waits for memory, not for arithmetic: fewer channels or a smaller map; more products are free",
-    Bound.START: "it waits for the starts of its tasks: they are many and small",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +55,9 @@ def _slow(rows: Sequence[Row]) -> list[Change]:
     total = sum(row.cycles for row in rows) or 1
     found = []
     for row in sorted(rows, key=lambda entry: -entry.cycles)[:_MOST]:
-        if row.cycles >= _LONG_SHARE * total and row.bound in _TIME:
+        if row.cycles >= _LONG_SHARE * total and row.bound in ADVICE:
             share = f"{row.cycles / total:.0%} of the time"
-            found.append(Change(row.number, row.name, "time", share, _TIME[row.bound]))
+            found.append(Change(row.number, row.name, "time", share, ADVICE[row.bound]))
     on_cpu = [row for row in rows if row.is_cpu]
     if on_cpu:
         row = on_cpu[0]

@@ -94,6 +94,12 @@ class Output:
         if self.is_human:
             self.stream.write(printable(text) + "\n")
 
+    def next_step(self, text: str) -> None:
+        """The end of what people read: what to do now."""
+        from rich.text import Text
+
+        self.show(Text(f"next: {printable(text)}"))
+
     def styled(self, *parts: tuple[str, str]) -> None:
         """A line of (text, style) parts, for long listings: rich would take minutes for a million lines."""
         if self.is_json:

@@ -12,9 +12,10 @@ from openrknn.cli.common.options import open_session
 from openrknn.cli.common.output import CommandError, Output, printable
 from openrknn.cli.common.parts import example_for, parted_arrays
 from openrknn.cli.common.tables import bar, indented, table, title
-from openrknn.quantities import count_text, duration
+from openrknn.quantities import count_of, count_text, duration
 
 if TYPE_CHECKING:
+    from openrknn.analysis.profile_summary import Summary
     from openrknn.analysis.profiles import Row
     from openrknn.container.bundle import Bundle
     from openrknn.container.model import Model
@@ -50,12 +51,65 @@ def profile_parts(bundle: Bundle, arguments: argparse.Namespace, output: Output)
     parts = list(profile.parts)
     if arguments.sort != "order":
         parts.sort(key=lambda one: one.board_us if arguments.sort == "board" else one.seconds, reverse=True)
+    summary = _summary(profile, inside)
+    if arguments.report:
+        _save_report(arguments, profile, inside, summary, output)
     output.data({"schema_version": SCHEMA_VERSION, "kind": "parts", "model": arguments.model, **_json(profile, inside)})
     if output.is_human:
         _show(output, profile, parts, inside)
+        output.next_step(summary.next_step)
     else:
         output.value(f"{(profile.time_ms or 0) * 1e3:.0f} us")
     return 0
+
+
+def _summary(profile: PartedProfile, inside: dict[int, tuple[Model, list[Row]]]) -> Summary:
+    """Of all parts; the next step is that of the slowest part of the NPU, where the CPU takes less than half."""
+    from openrknn.analysis.profile_summary import summary_of, summary_of_parts
+
+    slowest = max((entry for entry in profile.parts if entry.number in inside), key=_board_us, default=None)
+    best = None
+    if slowest is not None:
+        model, rows = inside[slowest.number]
+        best = summary_of(rows, None, chip=model.chip.title, device=profile.device)
+    parts = [(one.part.kind, one.part.operators, one.board_us, one.seconds * 1e6) for one in profile.parts]
+    return summary_of_parts(parts, device=profile.device, slowest=best)
+
+
+def _board_us(entry: PartProfile) -> float:
+    return entry.board_us
+
+
+def _save_report(
+    arguments: argparse.Namespace,
+    profile: PartedProfile,
+    inside: dict[int, tuple[Model, list[Row]]],
+    summary: Summary,
+    output: Output,
+) -> None:
+    from openrknn.analysis.board_time import estimate_of
+    from openrknn.cli.common.files import save_page
+    from openrknn.pages.profile import Part, render
+
+    parts = []
+    for entry in profile.parts:
+        cost = None if entry.profile is None else entry.profile.cost
+        parts.append(
+            Part(
+                inside[entry.number][1] if entry.number in inside else (),
+                None if cost is None else estimate_of(cost),
+                jobs=0 if cost is None else cost.submits,
+                tasks=0 if cost is None else cost.tasks,
+                name=f"part {entry.number}",
+                kind=entry.part.kind,
+                board_us=entry.board_us,
+                here_us=entry.seconds * 1e6,
+                reason=entry.part.reason,
+            )
+        )
+    chips = {model.chip.title for model, _ in inside.values()}
+    about = f"{', '.join(sorted(chips)) or 'CPU'}, {count_of(profile.cores, 'core')}, {count_of(len(parts), 'part')}"
+    save_page(arguments.report, render(arguments.model, about, summary, parts), output)
 
 
 def _json(profile: PartedProfile, inside: dict[int, tuple[Model, list[Row]]]) -> dict[str, Any]:
