@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openrknn.analysis.lint import Finding, Severity
 from openrknn.cli.main import main
 from openrknn.pages import checked, findings
@@ -61,3 +63,18 @@ def test_the_commands_write_them(tmp_path: Path) -> None:
     page = tmp_path / "check.html"
     assert main(["check", str(MODEL), "--golden", golden, "--report", str(page)]) == 0
     assert 'class="verdict good"' in page.read_text(encoding="utf-8")
+
+
+def test_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last thing that each command prints; the page of a failed check has it, too."""
+    assert main(["lint", str(MODEL)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("next: `openrknn lint MODEL --run` also checks")
+    golden = str(tmp_path / "golden")
+    main(["check", str(MODEL), "--record", golden])
+    capsys.readouterr()
+    assert main(["check", str(MODEL), "--golden", golden]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("next: run this check for every change")
+    page = checked.render([outcome("failed")], "if the change is intended: `openrknn check x --update`")
+    assert "<code>openrknn check x --update</code>" in page
+    assert main(["doctor"]) in (0, 1)
+    assert "\nnext: " in capsys.readouterr().out

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from openrknn.pages.frame import asset, document, footer, verdict
-from openrknn.pages.markup import Markup, clean, join, tag
+from openrknn.pages.markup import Markup, clean, coded, join, tag
 from openrknn.quantities import count_of, duration
 
 __all__ = ["render"]
@@ -16,33 +16,32 @@ _LOOKS = {"passed": "io", "failed": "custom", "error": "custom"}
 _BAD = ("failed", "error")
 
 
-def render(outcomes: Sequence[Mapping[str, Any]]) -> str:
+def render(outcomes: Sequence[Mapping[str, Any]], next_step: str = "") -> str:
     """The page as one text."""
     names = [clean(PurePath(entry["model"]).name, 60) for entry in outcomes]
     title = names[0] if len(names) == 1 else count_of(len(names), "model")
     body = tag(
         "main",
-        tag("header", tag("p", "openrknn check", class_="brand"), tag("h1", title), _verdict(outcomes)),
+        tag("header", tag("p", "openrknn check", class_="brand"), tag("h1", title), _verdict(outcomes, next_step)),
         *(_model(name, entry) for name, entry in zip(names, outcomes, strict=True)),
     )
     return document(f"{title} · openrknn check", join((body, footer("openrknn check"))), style=asset("style.css"))
 
 
-def _verdict(outcomes: Sequence[Mapping[str, Any]]) -> Markup:
+def _verdict(outcomes: Sequence[Mapping[str, Any]], next_step: str) -> Markup:
     checks = [(entry, check) for entry in outcomes for check in entry["checks"]]
     bad = [(entry, check) for entry, check in checks if check["status"] in _BAD]
     if bad:
         entry, check = bad[0]
         level, sentence = "poor", f"{PurePath(entry['model']).name}: {check['name']}: {check['text']}"
-        step: Markup | None = join(("if the change is intended: ", tag("code", "openrknn check MODEL --update")))
     else:
-        level, sentence, step = "good", f"{count_of(len(outcomes), 'model')} as recorded", None
+        level, sentence = "good", f"{count_of(len(outcomes), 'model')} as recorded"
     numbers = [
         ("Checks", str(len(checks)), f"of {count_of(len(outcomes), 'model')}"),
         ("Failed", str(len(bad)), ""),
         ("Time", duration(sum(entry["seconds"] for entry in outcomes)), ""),
     ]
-    return verdict(level, sentence, numbers, step)
+    return verdict(level, sentence, numbers, coded(next_step) if next_step else None)
 
 
 def _model(name: str, entry: Mapping[str, Any]) -> Markup:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from openrknn.analysis.lint import Finding, Severity
+from openrknn.analysis.lint import Finding, Severity, next_step
 from openrknn.pages.frame import asset, document, finding_card, footer, verdict
-from openrknn.pages.markup import Markup, clean, join, tag
+from openrknn.pages.markup import Markup, clean, coded, join, tag
 from openrknn.quantities import count_of
 
 __all__ = ["render"]
@@ -41,9 +41,7 @@ def _verdict(results: Sequence[tuple[str, Sequence[Finding] | str]], *, ran: boo
     else:
         sentence = next(finding.what for finding in found if finding.severity is worst)
     numbers = [(f"{severity}s".capitalize(), str(counts[severity]), "") for severity in reversed(Severity)]
-    step: str | None = next((finding.change for finding in found if finding.severity is worst and finding.change), None)
-    if level == "good":
-        step = None if ran else "--run also checks whether the outputs depend on the input"
+    step = "give a file that can be read" if unread else coded(next_step(found, ran=ran))
     return verdict(level, sentence, numbers, step)
 
 

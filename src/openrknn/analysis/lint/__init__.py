@@ -10,10 +10,11 @@
 
 from __future__ import annotations
 
+from openrknn.analysis.lint.advice import next_step
 from openrknn.analysis.lint.api import lint, lint_commands
 from openrknn.analysis.lint.catalogue import RULES, explain
 from openrknn.analysis.lint.context import Rule
 from openrknn.analysis.lint.finding import Finding, Severity, Where
 from openrknn.analysis.lint_codes import CODES
 
-__all__ = ["CODES", "RULES", "Finding", "Rule", "Severity", "Where", "explain", "lint", "lint_commands"]
+__all__ = ["CODES", "RULES", "Finding", "Rule", "Severity", "Where", "explain", "lint", "lint_commands", "next_step"]

@@ -144,9 +144,10 @@ def _reports(arguments: argparse.Namespace, outcomes: list[Outcome], output: Out
     from openrknn.cli.common.files import os_problem, save_atomically, save_page
 
     if arguments.report:
+        from openrknn.cli.check.text import next_step
         from openrknn.pages.checked import render
 
-        save_page(arguments.report, render([entry.as_json() for entry in outcomes]), output)
+        save_page(arguments.report, render([entry.as_json() for entry in outcomes], next_step(outcomes)), output)
     if arguments.junit:
         from openrknn.check.pipeline_reports import junit
 

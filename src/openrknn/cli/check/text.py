@@ -14,7 +14,7 @@ from openrknn.cli.common.output import Output, printable
 from openrknn.cli.common.tables import indented, table, title
 from openrknn.quantities import count_of, duration
 
-__all__ = ["show"]
+__all__ = ["next_step", "show"]
 
 _MARKS = {
     Status.PASSED: ("ok", "green"),
@@ -47,6 +47,19 @@ def show(outcomes: Sequence[Outcome], output: Output) -> None:
         bad = sum(not outcome.passed for outcome in outcomes)
         text = f"{count_of(len(outcomes), 'model')}: " + (f"{bad} not as expected" if bad else "all as expected")
         output.show(title(text))
+    if output.is_human:
+        output.next_step(next_step(outcomes))
+
+
+def next_step(outcomes: Sequence[Outcome]) -> str:
+    """What to do now; the page shows it, too."""
+    failed = next((outcome for outcome in outcomes if not outcome.passed), None)
+    if failed is None:
+        return "run this check for every change: docs/ci.md has recipes for GitHub, GitLab and pre-commit"
+    if failed.count(Status.ERROR) or not failed.golden:
+        advice = next((finding.do for finding in failed.findings if finding.do), "")
+        return advice or "`openrknn check MODEL --record DIR` records what the model does now"
+    return f"if the change is intended, record it: `openrknn check {failed.model} --golden {failed.golden} --update`"
 
 
 def _checks(outcome: Outcome) -> Table:

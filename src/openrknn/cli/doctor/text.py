@@ -44,6 +44,20 @@ def show(findings: Sequence[Finding], facts: Facts, output: Output) -> None:
     if errors or warnings:
         output.line()
         output.line(f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}")
+    output.line()
+    output.next_step(_next_step(findings, facts))
+
+
+def _next_step(findings: Sequence[Finding], facts: Facts) -> str:
+    """The repair of the worst problem; without problems, a first result."""
+    ranked = sorted(findings, key=lambda finding: -list(Severity).index(finding.severity))
+    for finding in ranked:
+        if finding.severity in {Severity.WARNING, Severity.ERROR} and finding.fix:
+            command = next((line for line in finding.fix if line.startswith("$ ")), finding.fix[0])
+            return command.removeprefix("$ ")
+    if facts.npus:
+        return "`openrknn verify` compares the NPU with the software NPU"
+    return "`openrknn demo` runs the example models on this machine"
 
 
 def _entry(finding: Finding) -> Table:

@@ -103,7 +103,7 @@ def _exit_code(result: tuple[Finding, ...] | str, *, strict: bool) -> int:
 
 
 def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output, *, ran: bool) -> None:
-    from openrknn.analysis.lint import Severity
+    from openrknn.analysis.lint import Severity, next_step
 
     if output.is_json:
         files = [
@@ -120,8 +120,11 @@ def _tell(results: list[tuple[str, tuple[Finding, ...] | str]], output: Output, 
         if output.is_human:
             from openrknn.cli.lint.text import show
 
-            show(path, result, output, ran=ran)
+            show(path, result, output)
             continue
         for finding in result:
             if finding.severity is not Severity.NOTE:
                 output.value(f"{path}: {finding.severity}: {finding.code}: {finding.what}")
+    found = [finding for _, result in results if not isinstance(result, str) for finding in result]
+    if output.is_human and not all(isinstance(result, str) for _, result in results):
+        output.next_step(next_step(found, ran=ran))

@@ -17,12 +17,10 @@ __all__ = ["SEVERITY_STYLES", "show"]
 SEVERITY_STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "bold red"}
 
 
-def show(path: str, findings: Sequence[Finding], output: Output, *, ran: bool) -> None:
-    """All findings of one file, and what was not checked."""
+def show(path: str, findings: Sequence[Finding], output: Output) -> None:
+    """All findings of one file."""
     output.show(title(printable(f"{path}: {_summary(findings)}")))
     output.show(*indented(_block(findings)))
-    if not ran:
-        output.show(*indented(Text("not run: --run also checks whether the outputs depend on the input", "dim")))
 
 
 def _summary(findings: Sequence[Finding]) -> str:

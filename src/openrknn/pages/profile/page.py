@@ -11,7 +11,7 @@ from openrknn.analysis.profile_summary import Summary, board_ms
 from openrknn.analysis.profiles import Row, by_type
 from openrknn.analysis.reports import EstimateReport
 from openrknn.pages.frame import asset, document, folded, footer, more_numbers, navigation, section, verdict
-from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
+from openrknn.pages.markup import Content, Markup, breakable, clean, coded, join, tag
 from openrknn.quantities import count_of, count_text, size_text
 
 __all__ = ["Part", "render"]
@@ -57,7 +57,7 @@ def render(model: str, about: str, summary: Summary, parts: Sequence[Part]) -> s
         tag("p", "openrknn profile", class_="brand"),
         tag("h1", title),
         tag("p", clean(about, 200), class_="lead"),
-        verdict(summary.level, summary.sentence, _short(summary.numbers), clean(summary.next_step, 400)),
+        verdict(summary.level, summary.sentence, _short(summary.numbers), coded(clean(summary.next_step, 400))),
         more_numbers(_more(rows, parts)),
     )
     main = tag("main", head, navigation([*places, ("method", "Method")], inner), inner)
