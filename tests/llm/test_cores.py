@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from openrknn.chips import CHIPS, TaskList
-from openrknn.compiler.errors import OptionError
 from openrknn.container.load import load
 from openrknn.device.base import Work
 from openrknn.device.protocol import Job
@@ -101,11 +100,6 @@ def test_every_task_leads_to_the_next_one_of_its_core(compiled: CompiledLanguage
         for core in range(3):
             numbers = graph.task_lists[TaskList(3, core)]
             assert all(graph.tasks[a].op_index <= graph.tasks[b].op_index for a, b in pairwise(numbers))
-
-
-def test_more_columns_than_a_task_has_are_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="8960 columns between the products"):
-        compile_language(MemorySource(**{**CHANGES, "hidden": 8960}), capacity=64, prefill=())
 
 
 def test_rk3576_has_no_joined_lists() -> None:

@@ -8,6 +8,7 @@ that order, and the projection behind it takes it so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from openrknn.compiler.forms import Activation, CachedAttention, Gate, Softmax
 from openrknn.compiler.ir import Graph, Op
 from openrknn.llm.graph_parts import GraphParts
 from openrknn.llm.ports import MOST_COLUMNS, Ports, check
+from openrknn.llm.quantise.hadamard import LANES
 
 Array = npt.NDArray[Any]
+Channels = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -150,33 +153,48 @@ class StepGraph(GraphParts):
         return self.config.activation if is_shared else ""
 
     def _feed_forward(self, name: str, h: str, *, addend: str) -> str:
-        config = self.config
+        """In blocks of columns, where one product would have too many: each block adds to what those before it made."""
+        made = addend
+        blocks = hidden_blocks(self.config.hidden, self.products.online.get("down"))
+        for number, block in enumerate(blocks):
+            made = self._hidden_block(name, h, made, number, block)
+        return made
+
+    def _hidden_block(self, name: str, h: str, addend: str, number: int, block: Channels | None) -> str:
+        config, at = self.config, f".{number}" if number else ""
+        size = config.hidden if block is None else len(block)
 
         def gain() -> Array:
             return self._gain(f"{name}.ffn_norm")
 
+        def product(kind: str, activation: Activation | None) -> str:
+            return self._linear(f"{name}.{kind}", h, size, gain, activation=activation, rows=block, at=at)
+
         function = Activation(config.activation)
-        up = self._linear(f"{name}.up", h, config.hidden, gain, activation=None if config.gated else function)
+        up = product("up", None if config.gated else function)
         if self._shared_function:
-            gate = self._linear(f"{name}.gate", h, config.hidden, gain)
-            made = self._value(f"{name}.gated", self.graph.shape(up))
-            self._op("Gate", f"{name}.gated", [gate, up], [made], Gate(self._shared_function))
+            gate = product("gate", None)
+            made = self._value(f"{name}.gated{at}", self.graph.shape(up))
+            self._op("Gate", f"{name}.gated{at}", [gate, up], [made], Gate(self._shared_function))
             up = made
         elif config.gated:
-            gate = self._linear(f"{name}.gate", h, config.hidden, gain, activation=function)
-            up = self._binary(f"{name}.gated", "mul", gate, up)
+            gate = product("gate", function)
+            up = self._binary(f"{name}.gated{at}", "mul", gate, up)
         if "down" in self.products.online:
-            up = self._turned(f"{name}.turned", up, self.products.online["down"])
-        return self._last(f"{name}.down", up, addend)
+            up = self._turned(f"{name}.turned{at}", up, self.products.online["down"])
+        return self._last(f"{name}.down", up, addend, columns=block, at=at)
 
-    def _last(self, name: str, x: str, addend: str, *, columns: Array | None = None) -> str:
-        """The last product of a part, which adds the stream; where a norm follows, it is alone."""
+    def _last(self, name: str, x: str, addend: str, *, columns: Channels | None = None, at: str = "") -> str:
+        """The last product of a part, which adds the stream; where a norm follows, it is alone.
+
+        `at`: of a product that adds to one before it, so that it has no bias.
+        """
         config = self.config
-        if config.norm_first and config.post_norms:
-            return self._linear(name, x, config.width, lambda: np.ones(1, np.float32), columns=columns)
-        factor = config.residual_scale * self.stream if config.norm_first else 1.0
+        is_alone = config.norm_first and config.post_norms
+        factor = config.residual_scale * self.stream if config.norm_first and not is_alone else 1.0
         scaled = np.array(factor, np.float32)
-        return self._linear(name, x, config.width, lambda: scaled, columns=columns, addend=addend, factor=factor)
+        return self._linear(name, x, config.width, lambda: scaled, columns=columns,
+                            addend=None if is_alone and not at else addend, factor=factor, at=at, adds_bias=not at)  # fmt: skip
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -220,6 +238,24 @@ class StepGraph(GraphParts):
         graph.ops = kept[::-1]
         made = {name for op in graph.ops for name in op.outputs}
         graph.values = {name: value for name, value in graph.values.items() if name in made or name in graph.inputs}
+
+
+def hidden_blocks(hidden: int, order: int | None) -> list[Channels | None]:
+    """Channels of the feed-forward that are computed together, [None]: all of them.
+
+    `order`: of the rotations on the NPU. The channels of one (`compiler.lower.cached.lower_block_turn`) stay together.
+    """
+    if hidden <= MOST_COLUMNS:
+        return [None]
+    unit = order or next(one for one in (64, 32, 16) if hidden % one == 0)
+    units, most = hidden // unit, MOST_COLUMNS // unit
+    count = -(-units // most)
+    ends = [-(-units * number // count) for number in range(count + 1)]
+    every = np.arange(hidden)
+    if order is None:
+        return [every[first * unit : end * unit] for first, end in pairwise(ends)]
+    surfaces = every.reshape(-1, units, LANES)
+    return [surfaces[:, first:end].reshape(-1) for first, end in pairwise(ends)]
 
 
 def head_order(heads: int, size: int, atom: int) -> npt.NDArray[np.int64]:

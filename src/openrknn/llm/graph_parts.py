@@ -164,19 +164,28 @@ class GraphParts:
 
     def _linear(
         self, name: str, x: str, outputs: int, gain: Callable[[], Array], *, columns: Array | None = None,
-        activation: Activation | None = None, addend: str | None = None, factor: float = 1.0,
+        activation: Activation | None = None, addend: str | None = None, factor: float = 1.0, rows: Array | None = None,
+        at: str = "", adds_bias: bool = True,
     ) -> str:  # fmt: skip
-        """`gain`: of the columns, or of all numbers; `factor`: the same, of the bias and of integers."""
+        """`gain`: of the columns, or of all numbers; `factor`: the same, of the bias and of integers.
+
+        `rows`, `columns`: which ones of the matrix; `at`: what such a part has behind its name.
+        """
 
         def make() -> Array:
             matrix = self.source.get(name)
+            matrix = matrix if rows is None else matrix[rows]
             return (matrix if columns is None else matrix[:, columns]) * gain()
 
-        bias = f"{name}.bias"
-        has_bias = bias in self._names
-        made = (lambda: self.source.get(bias) * np.float32(factor)) if has_bias else None
-        integers = self.products.of((name,), factors=np.full(outputs, factor), columns=columns)
-        return self._dense(name, x, outputs, make, made, activation=activation, addend=addend, integers=integers)
+        def bias() -> Array:
+            found = self.source.get(f"{name}.bias")
+            return (found if rows is None else found[rows]) * np.float32(factor)
+
+        has_bias = adds_bias and f"{name}.bias" in self._names
+        integers = self.products.of((name,), factors=np.full(outputs, factor), columns=columns,
+                                    rows=slice(None) if rows is None else rows)  # fmt: skip
+        return self._dense(f"{name}{at}", x, outputs, make, bias if has_bias else None, activation=activation,
+                           addend=addend, integers=integers)  # fmt: skip
 
     def _dense(
         self, name: str, x: str, outputs: int, make: Callable[[], Array], bias: Callable[[], Array] | None = None, *,

@@ -84,7 +84,7 @@ class IntegerProducts:
 
     def of(
         self, names: tuple[str, ...], *, factors: Array | None = None, order: Array | None = None,
-        columns: Array | None = None, rows: slice = slice(None),
+        columns: Array | None = None, rows: slice | Array = slice(None),
     ) -> Integers | None:  # fmt: skip
         """Products below one another, or None for float. `factors`: of the outputs; `order`, `columns`: which ones."""
         found = [self._products[name] for name in names if name in self._products]

@@ -106,8 +106,12 @@ def check(config: LanguageConfig, target: Target, capacity: int) -> None:
         raise OptionError(
             f"a width of {config.width} and {config.hidden} between the products: they have to be multiples of 16"
         )
-    if config.hidden > MOST_COLUMNS:
-        raise OptionError(f"{config.hidden} columns between the products: a task can have {MOST_COLUMNS}")
+    columns = (config.heads + config.kv_heads) * config.head_size
+    if max(config.width, columns) > MOST_COLUMNS:
+        raise OptionError(
+            f"a width of {config.width} and {columns} columns of queries and keys: a task can have {MOST_COLUMNS}; "
+            "use the float engine"
+        )
     if capacity % 32 or not 32 <= capacity <= MOST_COLUMNS:
         raise OptionError(f"a cache of {capacity} tokens: from 32 to {MOST_COLUMNS} in steps of 32 can be")
 

@@ -36,14 +36,14 @@ def rotation(order: int) -> Doubles:
     return made
 
 
-_LANES = 8
+LANES = 8
 """Numbers of fp16 that lie together on the NPU."""
 _LARGEST_BLOCK = 256
 
 
 def block_order(size: int) -> int | None:
     """The largest order up to 256 of blocks that rotate so many channels on the NPU, or None."""
-    orders = [order for order in range(_LANES, _LARGEST_BLOCK + 1, _LANES) if size % order == 0 and is_hadamard(order)]
+    orders = [order for order in range(LANES, _LARGEST_BLOCK + 1, LANES) if size % order == 0 and is_hadamard(order)]
     return orders[-1] if orders else None
 
 
@@ -54,9 +54,9 @@ def turn_blocks(x: Floats, order: int) -> Floats:
     order channels instead, without moving anything: block p has every (size / order)-th surface from surface p on.
     """
     blocks = x.shape[-1] // order
-    parts = x.reshape(*x.shape[:-1], order // _LANES, blocks, _LANES).swapaxes(-3, -2)
+    parts = x.reshape(*x.shape[:-1], order // LANES, blocks, LANES).swapaxes(-3, -2)
     turned = parts.reshape(*x.shape[:-1], blocks, order) @ rotation(order).astype(np.float32)
-    made: Floats = turned.reshape(*x.shape[:-1], blocks, order // _LANES, _LANES).swapaxes(-3, -2).reshape(x.shape)
+    made: Floats = turned.reshape(*x.shape[:-1], blocks, order // LANES, LANES).swapaxes(-3, -2).reshape(x.shape)
     return made
 
 
