@@ -194,7 +194,8 @@ class StepGraph(GraphParts):
         factor = config.residual_scale * self.stream if config.norm_first and not is_alone else 1.0
         scaled = np.array(factor, np.float32)
         return self._linear(name, x, config.width, lambda: scaled, columns=columns,
-                            addend=None if is_alone and not at else addend, factor=factor, at=at, adds_bias=not at)  # fmt: skip
+                            addend=None if is_alone and not at else addend, factor=factor, at=at,
+                            adds_bias=not at)  # fmt: skip
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
