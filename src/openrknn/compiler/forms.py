@@ -101,6 +101,8 @@ class Softmax:
     """The function of the `Gate` whose table has the exponential too: a model with both loads one table, once."""
     parts: int = 1
     """Pixels are so many parts that cores can do without one another; what made them was shared in the same way."""
+    is_bounded: bool = False
+    """Nothing is below -32000: the distance from the maximum is a number of fp16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,8 @@ class CachedAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class SquareSum:
-    """(sum of x * x over channels + `addend`) / 2 ** `power`, of one pixel, summed in fp32."""
+class UnitNorm:
+    """x / sqrt(mean of x * x) of one pixel. Squares are summed in fp32: (sum + `addend`) / 2 ** `power` is fp16."""
 
     addend: float
     power: int
@@ -209,14 +211,14 @@ class NarrowProduct:
 
 Form = (
     Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Fold | Gate | NarrowProduct | Pool
-    | Product | Repeat | Slice | Softmax | SquareSum | Turn
+    | Product | Repeat | Slice | Softmax | Turn | UnitNorm
 )  # fmt: skip
 FORMS = MappingProxyType({
     "Activation": Activation, "Binary": Binary, "BlockTurn": BlockTurn, "CachedScores": CachedAttention,
     "CachedValues": CachedAttention, "Concat": Concat, "Conv": Conv, "ConvTranspose": Conv, "Fold": Fold, "Gate": Gate,
     "InverseEstimate": Estimate, "MaskScores": CachedAttention, "NarrowProduct": NarrowProduct, "Pool": Pool,
     "Product": Product, "Repeat": Repeat, "RootEstimate": Estimate, "Slice": Slice, "Softmax": Softmax,
-    "SquareSum": SquareSum, "Turn": Turn,
+    "Turn": Turn, "UnitNorm": UnitNorm,
 })  # fmt: skip
 """Operator of the intermediate form -> what a normalised one has."""
 

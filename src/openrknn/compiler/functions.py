@@ -33,6 +33,8 @@ _SOFTMAX_END = math.exp(-2 * SOFTMAX_REACH)
 """Less than one unit of the table: what is further away is exactly zero."""
 
 SHARED_REACH = 2 * SOFTMAX_REACH
+GATE_REACH = SHARED_REACH
+"""What a gate does beyond: nothing goes through below, everything above."""
 
 
 _GELU = math.sqrt(2 / math.pi)
@@ -44,18 +46,38 @@ def _gelu_tanh(x: Array, _: Mapping[str, float]) -> Array:
     return result
 
 
-def _silu_less(x: Array, _: Mapping[str, float]) -> Array:
-    """silu(x) - x from zero on."""
-    result: Array = -x / (1 + np.exp(np.minimum(x, 80)))
+_GELU_FORMULA = NPU_FUNCTIONS["gelu"].formula or _gelu_tanh
+
+
+def _sigmoid(x: Array, _: Mapping[str, float]) -> Array:
+    result: Array = 1 / (1 + np.exp(np.minimum(-x, 80)))
     return result
 
 
-def _shared(above: Formula) -> Formula:
-    """Two functions in one table: exp(x) below zero, and another one from zero on."""
+def _normal_share(x: Array, parameters: Mapping[str, float]) -> Array:
+    """gelu(x) / x."""
+    result: Array = np.where(x == 0, 0.5, _GELU_FORMULA(x, parameters) / np.where(x == 0, 1.0, x))
+    return result
+
+
+def _tanh_share(x: Array, _: Mapping[str, float]) -> Array:
+    """gelu_tanh(x) / x."""
+    result: Array = 0.5 * (1 + np.tanh(_GELU * (x + 0.044715 * x**3)))
+    return result
+
+
+def _shared(share: Formula) -> Formula:
+    """Two functions in one table: exp(x) below zero; from zero on, from 0 to 1, what a `Gate` multiplies its input by.
+
+    That of -GATE_REACH to GATE_REACH is there at half the steps; it begins with exactly zero, which is right for all
+    numbers below.
+    """
 
     def both(x: Array, parameters: Mapping[str, float]) -> Array:
         below = np.exp(np.maximum(np.minimum(x, 0), -SHARED_REACH)) - _SOFTMAX_END
-        result: Array = np.where(x < 0, below, above(np.maximum(x, 0), parameters))
+        at = 2 * np.minimum(np.maximum(x, 0), SHARED_REACH) - GATE_REACH
+        least = share(np.array(-GATE_REACH), parameters)
+        result: Array = np.where(x < 0, below, share(at, parameters) - least)
         return result
 
     return both
@@ -67,17 +89,15 @@ def shared_name(function: str) -> str:
 
 
 _SHARED = "shared_"
-_GELU_FORMULA = NPU_FUNCTIONS["gelu"].formula or _gelu_tanh
-
 
 FUNCTIONS: Mapping[str, tuple[Formula, float]] = MappingProxyType(
     {
         **{name: (one.formula, one.reach) for name, one in NPU_FUNCTIONS.items() if one.formula is not None},
         "softmax": (lambda x, _: np.exp(np.maximum(x, -SOFTMAX_REACH) - SOFTMAX_REACH) - _SOFTMAX_END, SOFTMAX_REACH),
         "gelu_tanh": (_gelu_tanh, 5.0),
-        shared_name("silu"): (_shared(_silu_less), SHARED_REACH),
-        shared_name("gelu"): (_shared(lambda x, a: _GELU_FORMULA(x, a) - x), SHARED_REACH),
-        shared_name("gelu_tanh"): (_shared(lambda x, a: _gelu_tanh(x, a) - x), SHARED_REACH),
+        shared_name("silu"): (_shared(_sigmoid), SHARED_REACH),
+        shared_name("gelu"): (_shared(_normal_share), SHARED_REACH),
+        shared_name("gelu_tanh"): (_shared(_tanh_share), SHARED_REACH),
         "bounds": (lambda x, a: np.clip(x, a["alpha"], a["beta"]), math.inf),
         "leakyfloor": (lambda x, a: np.maximum(np.where(x < 0, a["alpha"] * x, x), a["beta"]), 16.0),
     }

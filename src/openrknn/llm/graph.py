@@ -141,7 +141,8 @@ class StepGraph(GraphParts):
 
     def _softmax(self, name: str, scores: str, shares: str) -> None:
         if self.target.has_softmax:
-            self._op("Softmax", name, [scores], [shares], Softmax(1, self._shared_function, self.config.kv_heads))
+            form = Softmax(1, self._shared_function, self.config.kv_heads, is_bounded=True)
+            self._op("Softmax", name, [scores], [shares], form)
         else:
             attributes = {"operator": "Softmax", "axis": 1, "reason": "this chip has no Softmax"}
             self.graph.ops.append(Op("Cpu", name, [scores], [shares], attributes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from math import log2, sqrt
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,9 @@ from openrknn.compiler.forms import (
     BlockTurn,
     Concat,
     Conv,
-    Estimate,
     Fold,
     NarrowProduct,
-    SquareSum,
+    UnitNorm,
 )
 from openrknn.compiler.ir import Graph, Op, Quantization
 from openrknn.compiler.normalise.layer_norm import NormParts
@@ -98,20 +97,15 @@ class GraphParts:
         if self.tokens > 1 or config.width % 32:
             gamma = np.ones(config.width, np.float32) if factor is None else factor
             return self._row_norm(name, x, config.width, gamma, epsilon)
-        width = config.width
         power = max(0, self.powers.get(name, DEFAULT_POWER) + round(2 * log2(stream)))
-        total = self._value(f"{name}.squares", (1, 1, 1, 1))
-        self._op("SquareSum", f"{name}.squares", [x], [total], SquareSum(epsilon * width, power))
-        root = self._value(f"{name}.guess", (1, 1, 1, 1))
-        self._op("RootEstimate", f"{name}.guess", [total], [root], Estimate())
-        # Halley's step: with y = total * root**2, root * (1.875 - 1.25 y + 0.375 y**2) is as close as two of Newton's.
-        half = self._binary(f"{name}.half", "mul", total, root)
-        ratio = self._binary(f"{name}.ratio", "mul", half, root)
-        error = self._binary(f"{name}.error", "mul", ratio, ratio, gain=0.375, offset=-1.25 / 0.375)
-        root = self._binary(f"{name}.root", "mul", error, root, offset=1.875)
-        gamma = np.ones(width, np.float32) if factor is None else factor
-        every = self._dense(f"{name}.every", root, width, lambda: gamma[:, None])
-        return self._binary(f"{name}.normal", "mul", every, x, gain=sqrt(width / 2**power))
+        made = self._value(f"{name}.normal", self.graph.shape(x))
+        self._op("UnitNorm", f"{name}.normal", [x], [made], UnitNorm(epsilon * config.width, power))
+        if factor is None:
+            return made
+        gamma = self.graph.add_constant(f"{name}_gamma", factor.reshape(1, config.width, 1, 1))
+        scaled = self._value(f"{name}.scaled", self.graph.shape(x))
+        self._op("Binary", scaled, [made, gamma], [scaled], Binary("mul", "channel"))
+        return scaled
 
     def _layer_norm(self, name: str, x: str) -> str:
         """With its weights: RMS norm or layer norm."""

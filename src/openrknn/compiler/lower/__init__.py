@@ -20,7 +20,6 @@ from openrknn.compiler.lower.cached import (
     lower_block_turn,
     lower_masks,
     lower_scores,
-    lower_square_sum,
     lower_values,
 )
 from openrknn.compiler.lower.context import Lowering, Options
@@ -36,6 +35,7 @@ from openrknn.compiler.lower.schedule import schedule
 from openrknn.compiler.lower.softmax import lower_softmax, shared_table, softmax_table
 from openrknn.compiler.lower.tensors import make_tensors
 from openrknn.compiler.lower.turn import lower_turn
+from openrknn.compiler.lower.unit_norm import lower_unit_norm
 from openrknn.compiler.lower.views import place_views
 from openrknn.compiler.program import Program, Tensor
 from openrknn.compiler.quantise.statistics import Statistics
@@ -64,8 +64,8 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
     "Reshape": lower_reshape,
     "RootEstimate": lower_estimate,
     "Softmax": lower_softmax,
-    "SquareSum": lower_square_sum,
     "Turn": lower_turn,
+    "UnitNorm": lower_unit_norm,
 }
 
 

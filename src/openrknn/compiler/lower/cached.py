@@ -26,40 +26,20 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.forms import BlockTurn, CachedAttention, Product, SquareSum
+from openrknn.compiler.forms import BlockTurn, CachedAttention, Product
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
+from openrknn.compiler.lower.pointwise import Line, line_pixels, matrix_place, moved, pointwise_task, scratch
 from openrknn.compiler.lower.product import channel_kernels, pixel_kernels
 from openrknn.compiler.lower.tiles import channel_tiles, pixel_tiles
 from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
-from openrknn.compiler.recipes.stages import Stages, added, fp16_number, fp32_number, multiplied, scaled
 from openrknn.compiler.tile import shared_parts
-from openrknn.container.parts import DataType
 from openrknn.isa.enums import EwAlgorithm, EwOperation
-from openrknn.layout.weights import pack_weights
 
-_LOWEST = -65504.0
 _HIDDEN = -30000.0
-
-
-def lower_square_sum(low: Lowering, op: Op) -> None:
-    """A pixel is a kernel as it lies: one product of it with itself, in the array's fp32."""
-    source, target, form = low.tensor(op.inputs[0]), low.tensor(op.output), op.get(SquareSum)
-    channels, *sides = source.cube
-    if channels % 32 or sides != [1, 1]:
-        raise UnsupportedOperatorError(f"{op.name!r}: {source.cube} is not one pixel of whole groups of channels")
-    first = form.power // 2  # two factors: one of 2 ** -24 would not be a normal number of fp16
-    scaling, rest = (scaled(fp16_number(2.0**-power)) for power in (first, form.power - first))
-    stages = Stages(bias=added(fp32_number(form.addend), scaling, is_float=True), norm=multiplied(rest, is_float=True))
-    atom = low.target.atom_bytes
-    line, made = Line(source.at(), 1, channels, atom), Line(target.at(), 1, 1, atom)
-    step = low.step(op, "exNorm")
-    step.macs = channels
-    low.add(step, pointwise_task(low.target, line, made, 1, source.at(), stages=stages))
 
 
 def lower_block_turn(low: Lowering, op: Op) -> None:
@@ -72,7 +52,7 @@ def lower_block_turn(low: Lowering, op: Op) -> None:
     pixels = channels // order * tokens
     step = low.step(op, "exMatMul", inputs=[op.inputs[0]], outputs=[op.output])
     step.macs = order * channels * tokens
-    matrix = _matrix(low, f"{op.name}_turn", low.graph.constants[op.inputs[1]])
+    matrix = matrix_place(low, f"{op.name}_turn", low.graph.constants[op.inputs[1]])
     step.inputs.append(matrix.tensor)
     read, made = Line(source.at(), pixels, order, atom), Line(target.at(), pixels, order, atom)
     for first, count in line_pixels(low.target, order, pixels):
@@ -194,7 +174,7 @@ class _Rotated(_Rotation):
         self.keys = self.queries.at(heads)
         if form.capacity:
             self.keys = Line(low.tensor(op.outputs[1]).at(), form.kv_heads * form.tokens, form.size, atom)
-        self._matrix = _matrix(low, f"{op.name}_turn", turning(form.size, form.turned or form.size))
+        self._matrix = matrix_place(low, f"{op.name}_turn", turning(form.size, form.turned or form.size))
 
     def tasks(self, first: int, count: int) -> Iterator[Task]:
         """Queries and keys of all heads lie side by side, those of some do not."""
@@ -245,7 +225,7 @@ def _new_scores(
     if form.tokens == 1:  # lanes behind the only kernel must not win
         weights = moved(keys.place, head * form.size * 2 // atom, atom)
         target = Line(place, scores.pitch, 1, atom)
-        yield pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_LOWEST))
+        yield pointwise_task(low.target, queries, target, pixels, weights, fill=fp16_bits(_HIDDEN))
         return
     source = keys.at(head * form.tokens)
     if low.target.turns_lanes:
@@ -361,7 +341,7 @@ def _new_value(low: Lowering, op: Op, new: Line, first_head: int, heads: int) ->
     first[:, 0] = 1
     at, count = first_head * form.shared, heads * form.shared
     source = Line(shares.pixel(form.capacity, at), shares.pitch, form.fresh, atom)
-    yield pointwise_task(low.target, source, new.at(at), count, _matrix(low, f"{op.name}_spread", first))
+    yield pointwise_task(low.target, source, new.at(at), count, matrix_place(low, f"{op.name}_spread", first))
     for head in range(first_head, first_head + heads):
         value = Cube(moved(place, head * form.size * 2 // atom, atom), 1)
         line = new.at(head * form.shared)
@@ -386,10 +366,3 @@ def _two(
         low.target.fp16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
         finish.stages, Cube(right.place, right.pitch),
     ))  # fmt: skip
-
-
-def _matrix(low: Lowering, name: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Place:
-    outputs, inputs = matrix.shape
-    tiles = low.target.weights((outputs, inputs, 1, 1), low.target.fp16.element_bytes)
-    stored = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
-    return Place(low.data(name, stored.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))

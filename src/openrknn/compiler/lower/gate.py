@@ -1,29 +1,31 @@
-"""f(x) * y by the table that a Softmax shares: f(x) = max(x, 0) + g(|x|), g(a) = f(a) - a, for silu and gelu.
+"""f(x) * y by the table that a Softmax shares: f(x) = x * s(x), s from 0 to 1, for silu and gelu.
 
-The table has the exponential below zero and g from zero on, so a step of a language model never loads another one.
+The table has the exponential below zero and s from zero on, so a step of a language model never loads another one. The
+DPU multiplies by a second operand behind its table, so s(x) * y is one task, and x times that another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from openrknn.compiler.functions import GATE_REACH
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import scratch
 from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish
-from openrknn.isa.enums import EwAlgorithm, EwOperation
+from openrknn.isa.enums import EwOperation
 from openrknn.task.kinds import Convolution, Elementwise
 from openrknn.task.place import Address
 
 
 def lower_gate(low: Lowering, op: Op) -> None:
-    """Four tasks: the size, the table, the sum, the product."""
+    """Two tasks: the table with one operand, the product with the other."""
     tensor = low.tensor(op.output)
     form, (channels, *sides) = low.target.fp16, tensor.cube
     room = form.surfaces(channels) * tensor.pitch * form.atom_bytes
-    made = Cube(Place(scratch(low, f"{op.output}_size", room)), tensor.pitch)
+    made = Cube(Place(scratch(low, f"{op.output}_share", room)), tensor.pitch)
     before = low.program.steps[-len(op.inputs) :]
     step = low.step(op, "exSwish")
     step.table = low.functions[op.output].key
@@ -73,20 +75,12 @@ def _tasks(low: Lowering, op: Op, scratched: Cube, first: int, channels: int) ->
     made = Cube(Place(scratched.place.tensor, scratched.place.offset + skipped), scratched.pitch)
     size = (channels, *tensor.cube[1:])
 
-    absolute = Finish(1.0, None, flying=True)
-    absolute.multiply(-1.0)
-    absolute.operand(EwAlgorithm.MAX, None, relu=False)
-    yield elementwise_task(form, size, gate, made, absolute.stages, gate)
-
     looked = Finish(1.0, None, flying=True)
     looked.lookup(function, None)
-    yield elementwise_task(form, size, made, made, looked.stages)
-
-    summed = Finish(1.0, None, flying=True)
-    summed.relu()
-    summed.operand(EwAlgorithm.ADD, None, relu=False)
-    yield elementwise_task(form, size, gate, made, summed.stages, made)
+    looked.fold_into_upper_half(GATE_REACH)
+    looked.operand(EwOperation.MUL, None, relu=False)
+    yield elementwise_task(form, size, gate, made, looked.stages, other)
 
     product = Finish(1.0, None, flying=True)
     product.operand(EwOperation.MUL, None, relu=False)
-    yield elementwise_task(form, size, made, target, product.stages, other)
+    yield elementwise_task(form, size, made, target, product.stages, gate)

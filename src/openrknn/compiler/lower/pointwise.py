@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from openrknn.compiler.formats import align, ceil_div
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Place, Task, Tensor
@@ -14,6 +16,7 @@ from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
 from openrknn.isa.enums import EwAlgorithm
+from openrknn.layout.weights import pack_weights
 
 _LONGEST = 2040
 """Columns that a convolution can read."""
@@ -101,3 +104,11 @@ def scratch(low: Lowering, base: str, size_bytes: int) -> str:
         element_bytes=2, atom_bytes=low.target.atom_bytes,
     )  # fmt: skip
     return name
+
+
+def matrix_place(low: Lowering, name: str, matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Place:
+    """[outputs, inputs] as weights of fp16 in the file."""
+    outputs, inputs = matrix.shape
+    tiles = low.target.weights((outputs, inputs, 1, 1), low.target.fp16.element_bytes)
+    stored = pack_weights(matrix.astype(np.float16)[:, :, None, None], tiles, np.zeros(outputs, np.float16))
+    return Place(low.data(name, stored.tobytes(), (outputs, inputs, 1, 1), DataType.FLOAT16, "weights"))

@@ -20,6 +20,7 @@ from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
 from openrknn.compiler.program import Place, Step, Task
+from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish, fp16_bits
 from openrknn.compiler.recipes.stages import Stages
@@ -73,6 +74,8 @@ def lower_softmax(low: Lowering, op: Op) -> None:
         low.add(step, _guard(form, x, guarded, pixels, whole=not alone))
 
     function = low.functions[op.output]
+    # One task for spreading the maximum and the distance from it, where that is a number of fp16.
+    is_direct = op.get(Softmax).is_bounded and groups == 1 and low.target.reduces_channels
 
     def lines(at: int, count: int) -> list[tuple[int, int]]:
         return [(at + first, some) for first, some in line_pixels(low.target, channels, count)]
@@ -85,13 +88,15 @@ def lower_softmax(low: Lowering, op: Op) -> None:
                 for first, some in lines(at, count):
                     yield from _largest(low, op, part.at(first), wide_part.at(first), some)
                 continue
-            halves = _weights(low, f"{op.name}_spread", np.full((size, 1), _HALF), packed=True)
+            factors = np.full((size, 1), -1.0 if is_direct else _HALF)
+            spreading = _weights(low, f"{op.name}_spread", factors, packed=True)
             for first, some in lines(at, count):
                 peak = Place(room, 2 * (group * align(pixels, 8) + first - at))
                 yield _peak(form, part.at(first), some, peak)
+                made, addend = (power, _as_addend(part.at(first))) if is_direct else (wide_part, None)
                 peaked = Line(peak, 1, 1, form.atom_bytes)
-                yield pointwise_task(low.target, peaked, wide_part.at(first), some, halves, packed=True)
-        for first, some in lines(at, count):
+                yield pointwise_task(low.target, peaked, made.at(first), some, spreading, packed=True, addend=addend)
+        for first, some in [] if is_direct else lines(at, count):
             yield _two(
                 form, guarded.at(first), spread.at(first), power.at(first), some, EwAlgorithm.MINUS, gain=_HALF
             )
@@ -99,7 +104,7 @@ def lower_softmax(low: Lowering, op: Op) -> None:
     def exponentials(at: int, count: int) -> Iterator[Task]:
         for first, some in lines(at, count):
             now = power.at(first)
-            yield _exponential(low, now, some, function)
+            yield _exponential(low, now, some, function, gain=_HALF if is_direct else 1.0)
             yield _two(form, now, now, now, some, EwOperation.MUL)
 
     def quotients(at: int, count: int) -> Iterator[Task]:
@@ -132,6 +137,10 @@ def _add_parts(
 def _channels(form: Format, line: Line, first: int, count: int) -> Line:
     place = moved(line.place, first // form.atom * line.pitch, form.atom_bytes)
     return Line(place, line.pitch, count, form.atom_bytes)
+
+
+def _as_addend(line: Line) -> Residual:
+    return Residual(line.place, line.pitch)
 
 
 def _guard(form: Format, x: Line, target: Line, pixels: int, *, whole: bool) -> Task:
@@ -203,8 +212,10 @@ def _two(
     return Task(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
 
 
-def _exponential(low: Lowering, line: Line, pixels: int, function: Function) -> Task:
+def _exponential(low: Lowering, line: Line, pixels: int, function: Function, *, gain: float) -> Task:
     finish = Finish(1.0, None, flying=True)
+    if gain != 1:
+        finish.multiply(gain)
     finish.lookup(function, None)
     # The shared table has the exponential below zero: e to the power of one unit less is the same for all.
     finish.add_before_lookup(float(_TABLE_UNITS) if function.name == "softmax" else -1.0)

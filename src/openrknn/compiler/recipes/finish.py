@@ -179,6 +179,12 @@ class Finish:
         """fp16: what is looked up, plus so many units of the table."""
         self._set_norm(replace(self._norm(), addend=fp32_number(units)))
 
+    def fold_into_upper_half(self, reach: float) -> None:
+        """fp16: what is looked up is from -reach to reach, and has the table from zero on; less is -reach."""
+        units = _TABLE_HALF / (2 * reach)
+        middle = added(fp32_number(_TABLE_HALF / 2), scaled(fp16_number(units)), Clamp(None), is_float=True)
+        self._set_norm(middle)
+
     # -- second operands --------------------------------------------------------------------------------------
 
     def operand(
