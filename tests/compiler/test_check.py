@@ -40,7 +40,7 @@ def network() -> onnx.ModelProto:
 @pytest.mark.parametrize("form", ["fp16", "int8"])
 def test_what_is_right_is_said(form: str) -> None:
     compiled = compile_model(network(), calibration=feeds(SHAPE) if form == "int8" else None)
-    assert compiled.checked.startswith("right against ONNX in float on ")
+    assert compiled.checked.startswith("matches ONNX in float on ")
     found = compiled.check
     assert (found.operators, found.of_operators) == (3, 3)
     assert found.tasks == found.of_tasks > 0
@@ -111,7 +111,7 @@ def test_what_takes_long_is_run_on_one_input() -> None:
 def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(network(), tmp_path / "net.onnx")
     assert main(["compile", str(tmp_path / "net.onnx")]) == 0
-    assert "check    right against ONNX in float on random numbers" in capsys.readouterr().out
+    assert "check    matches ONNX in float on random numbers" in capsys.readouterr().out
     assert main(["compile", str(tmp_path / "net.onnx"), "--force", "--no-check"]) == 0
     assert "check    not checked against float: --no-check" in capsys.readouterr().out
 
@@ -120,7 +120,7 @@ def test_parts_and_decoders_say_it(tmp_path: Path, capsys: pytest.CaptureFixture
     onnx.save(network(), tmp_path / "net.onnx")
     words = ["compile", str(tmp_path / "net.onnx"), "--partition", "--prefer", "npu", "-o"]
     assert main([*words, str(tmp_path / "a.rknnz")]) == 0
-    assert "; right against ONNX in float on random numbers" in capsys.readouterr().out
+    assert "; matches ONNX in float on random numbers" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "b.rknnz"), "--no-check"]) == 0
     assert "; not checked against float: --no-check" in capsys.readouterr().out
 

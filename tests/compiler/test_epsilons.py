@@ -47,4 +47,4 @@ def test_mirrored_rows_that_are_no_batch() -> None:
     net = Net()
     padded = net.add("Pad", "x", net.constant([0, 0, 0, 3], np.int64), mode="reflect")
     model = net.model({"x": (4, 16), "h": (1, 8)}, [net.add("Add", net.add("MatMul", padded, net.weights(19, 8)), "h")])
-    assert compile_model(model).checked.startswith("right against ONNX")
+    assert compile_model(model).checked.startswith("matches ONNX")

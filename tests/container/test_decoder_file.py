@@ -41,7 +41,7 @@ def test_what_was_written_comes_back() -> None:
 
 
 def test_a_reader_of_models_in_parts_says_what_it_is() -> None:
-    with pytest.raises(NotRknnError, match=r"is a decoder with a cache: open it with openrknn\.Decoder"):
+    with pytest.raises(NotRknnError, match=r"is a decoder with a cache: openrknn\.Decoder runs it"):
         read_bundle(write_decoder(FILE))
 
 

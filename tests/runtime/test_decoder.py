@@ -172,7 +172,7 @@ def test_beams_go_on_from_each_other() -> None:
 
 
 def test_a_session_says_what_opens_it() -> None:
-    with pytest.raises(NotRknnError, match=r"a decoder with a cache: open it with openrknn\.Decoder"):
+    with pytest.raises(NotRknnError, match=r"a decoder with a cache: openrknn\.Decoder runs it"):
         Session(file("grouped"), "software")
 
 

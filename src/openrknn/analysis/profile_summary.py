@@ -11,7 +11,7 @@ from openrknn.analysis.reports import EstimateReport
 from openrknn.cost.advice import ADVICE
 from openrknn.quantities import count_of, duration
 
-__all__ = ["Summary", "board_ms", "summary_of", "summary_of_parts"]
+__all__ = ["Summary", "summary_of", "summary_of_parts"]
 
 _CPU_SHARE = 0.2
 """Of the time here: operators on the CPU that take less are not worth a warning."""
@@ -29,12 +29,6 @@ class Summary:
     next_step: str
 
 
-def board_ms(microseconds: float) -> str:
-    """`13.2 ms`."""
-    milliseconds = microseconds / 1e3
-    return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds:.3g} ms"
-
-
 def summary_of(rows: Sequence[Row], estimate: EstimateReport | None, *, chip: str, device: str) -> Summary:
     """Of one model."""
     here = sum(row.here_us for row in rows)
@@ -49,9 +43,9 @@ def summary_of(rows: Sequence[Row], estimate: EstimateReport | None, *, chip: st
         level = "fair" if slow_cpu else "good"
         sentence = f"{chip}: {range_text(estimate)}, {1e3 / time:.0f} inferences per second" if estimate else ""
         spread = "" if estimate is None or estimate.low_ms is None or estimate.high_ms is None else (
-            f"{estimate.low_ms:.3g} to {estimate.high_ms:.3g} ms, "
+            f"{duration(estimate.low_ms / 1e3)} to {duration(estimate.high_ms / 1e3)}, "
         )  # fmt: skip
-        first = ("Time on a board", board_ms(time * 1e3), f"{spread}estimated")
+        first = ("Time on a board", duration(time / 1e3), f"{spread}estimated")
     return Summary(
         level,
         sentence,
@@ -103,9 +97,9 @@ def summary_of_parts(
         step = slowest.next_step if slowest is not None else "`openrknn inspect --html` shows the parts"
     return Summary(
         "fair" if share > 0.5 else "good",
-        f"About {board_ms(board)} on a board: {count_of(len(parts), 'part')}, {share:.0%} of the time on the CPU",
+        f"About {duration(board / 1e6)} on a board: {count_of(len(parts), 'part')}, {share:.0%} of the time on the CPU",
         (
-            ("Time on a board", board_ms(board), "estimated, CPU included"),
+            ("Time on a board", duration(board / 1e6), "estimated, CPU included"),
             ("On the CPU", f"{share:.0%}", count_of(operators, "operator")),
             ("Time here", duration(sum(part[3] for part in parts) / 1e6), f"on {device} and in ONNX Runtime"),
         ),

@@ -65,7 +65,7 @@ class CheckResult:
 
     def _right(self) -> str:
         found = "equal" if self.snr_db >= EQUAL_DB else f"at least {self.snr_db:.1f} dB"
-        return f"right against ONNX in float on {self.data[0] if self.data else 'nothing'}: {found}"
+        return f"matches ONNX in float on {self.data[0] if self.data else 'nothing'}: {found}"
 
     @property
     def extent(self) -> str:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SUFFIX = ".rknnz"
 _FORMAT, _VERSION = "openrknn-parts", 1
 _OTHERS = {
-    "openrknn-decoder": "a decoder with a cache: open it with openrknn.Decoder, which runs it token by token",
-    "openrknn-language": "a language model: open it with openrknn.llm.npu.NpuEngine, or talk to it",
-    _FORMAT: "a model in parts: open it with openrknn.Session",
+    "openrknn-decoder": "a decoder with a cache: openrknn.Decoder runs it token by token",
+    "openrknn-language": "a language model: `openrknn chat` runs it, and openrknn.llm.npu.NpuEngine in Python",
+    _FORMAT: "a model in parts: openrknn.Session runs it",
 }
 _MANIFEST = "manifest.json"
 _MARK = b"PK\x03\x04"

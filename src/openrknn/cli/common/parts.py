@@ -34,7 +34,8 @@ def bundle_in(path: str) -> Bundle | None:
     except OSError as error:
         raise CommandError(os_problem(error, path)) from error
     except RknnError as error:
-        raise CommandError(f"{path}: {error}") from error
+        text = str(error)
+        raise CommandError(text if text.startswith(f"{path} ") else f"{path}: {text}") from error
 
 
 def example_for(bundle: Bundle) -> list[Fed]:

@@ -23,7 +23,7 @@ from openrknn.pages.frame import (
     verdict,
 )
 from openrknn.pages.markup import Content, Markup, breakable, clean, join, tag
-from openrknn.quantities import count_of, count_text, size_text
+from openrknn.quantities import count_of, count_text, duration, size_text
 
 if TYPE_CHECKING:
     from openrknn.compiler import Compiled
@@ -138,7 +138,10 @@ def _numbers(facts: dict[str, Any], rows: list[Row]) -> tuple[tuple[str, str, st
 def _times(facts: dict[str, Any]) -> tuple[tuple[str, str, str], ...]:
     """Nothing where no board figure exists."""
     time, low, high = facts["time_ms"], facts["low_ms"], facts["high_ms"]
-    return () if time is None else (("Time on a board", f"{time:.2f} ms", f"{low:.2f} to {high:.2f}" if low else ""),)
+    if time is None:
+        return ()
+    span = f"{duration(low / 1e3)} to {duration(high / 1e3)}" if low else ""
+    return (("Time on a board", duration(time / 1e3), span),)
 
 
 def _checked(found: dict[str, Any]) -> Markup:
@@ -152,7 +155,7 @@ def _checked(found: dict[str, Any]) -> Markup:
         said += [("fair", text) for text in found["notes"]]
         said.append(("run", found["extent"]))
     lines = join(tag("li", tag("span", mark, class_=f"mark {mark}"), clean(text, 600)) for mark, text in said)
-    return tag("section", tag("h2", "The check of this build"), tag("ul", lines, class_="verdicts"), id="check")
+    return tag("section", tag("h2", "Verification"), tag("ul", lines, class_="verdicts"), id="check")
 
 
 def _verdicts(facts: dict[str, Any], rows: Sequence[Row]) -> Markup:

@@ -9,7 +9,7 @@ from openrknn.analysis.reports import Finding, GraphReport, InputReport, ModelRe
 from openrknn.pages.frame import finding_card, more_numbers, verdict
 from openrknn.pages.markup import Content, Markup, clean, join, tag
 from openrknn.pages.model.texts import dims, number, percent
-from openrknn.quantities import count_text, numbers_text, size_text
+from openrknn.quantities import count_text, duration, numbers_text, size_text
 
 __all__ = ["ends", "findings", "header"]
 
@@ -77,8 +77,9 @@ def _time(report: ModelReport) -> Iterable[tuple[str, str, str]]:
     """What one core of a board takes; nothing where no board figure exists."""
     estimate = report.estimate
     if estimate is not None and estimate.time_ms is not None and estimate.bound:
-        span = f"{estimate.low_ms:.2f} to {estimate.high_ms:.2f} ms, " if estimate.low_ms and estimate.high_ms else ""
-        yield "Time on a board", f"{estimate.time_ms:.2f} ms", f"{span}{where_text(estimate)}"
+        low, high = estimate.low_ms, estimate.high_ms
+        span = f"{duration(low / 1e3)} to {duration(high / 1e3)}, " if low and high else ""
+        yield "Time on a board", duration(estimate.time_ms / 1e3), f"{span}{where_text(estimate)}"
 
 
 def _precision(graph: GraphReport) -> str:
@@ -186,6 +187,6 @@ def _end(
         tag("p", tag("span", word, class_="pill io"), " ", tag("b", clean(entry.name, 80))),
         tag("p", dims(entry.shape), " ", tag("span", layout, class_="muted"), class_="shape"),
         tag("p", tag("b", verb, " "), clean(sentence, 600), class_="feed"),
-        _pairs(rows),
+        tag("details", tag("summary", "Layout and quantisation"), _pairs(rows), class_="about"),
         class_=f"card {word}",
     )

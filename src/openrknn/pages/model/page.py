@@ -29,7 +29,7 @@ def render(report: ModelReport, model: Model) -> str:
         tag(
             "main",
             overview.header(report, title),
-            section("findings", "Look out for", overview.findings(report)),
+            section("findings", "Findings", overview.findings(report)),
             section("ends", "Inputs and outputs", overview.ends(report)),
             _picker(report, views),
             *(graph_sections(view, "" if len(views) == 1 else f"Graph {_shapes(view.report)}") for view in views),

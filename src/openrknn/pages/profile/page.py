@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from openrknn.analysis.board_time import driver_text, source_text, where_text
-from openrknn.analysis.profile_summary import Summary, board_ms
+from openrknn.analysis.profile_summary import Summary
 from openrknn.analysis.profiles import Row, by_type
 from openrknn.analysis.reports import EstimateReport
 from openrknn.pages.frame import asset, document, folded, footer, more_numbers, navigation, section, verdict
 from openrknn.pages.markup import Content, Markup, breakable, clean, coded, join, tag
-from openrknn.quantities import count_of, count_text, size_text
+from openrknn.quantities import count_of, count_text, duration, size_text
 
 __all__ = ["Part", "render"]
 
@@ -60,8 +60,8 @@ def render(model: str, about: str, summary: Summary, parts: Sequence[Part]) -> s
         verdict(summary.level, summary.sentence, _short(summary.numbers), coded(clean(summary.next_step, 400))),
         more_numbers(_more(rows, parts)),
     )
-    main = tag("main", head, navigation([*places, ("method", "Method")], inner), inner)
-    body = join((main, footer("openrknn profile")))
+    links = navigation([*places, ("method", "Method")], inner)
+    body = join((links, tag("main", head, inner), footer("openrknn profile")))
     return document(f"{title} · openrknn profile", body, style=asset("style.css"))
 
 
@@ -101,15 +101,14 @@ def _slowest(rows: Sequence[Row]) -> Markup | None:
         return None
     lines = [
         [
-            tag("td", breakable(clean(row.full_name, 80)), class_="name"),
-            tag("td", clean(row.op_type, 40)),
-            tag("td", board_ms(time), class_="num bar", style=f"--p:{100 * time / ranked[0][1]:.0f}%"),
+            tag("td", duration(time / 1e6), class_="num bar", style=f"--p:{100 * time / ranked[0][1]:.0f}%"),
             tag("td", f"{time / total:.1%}", class_="num"),
             tag("td", row.bound or ("CPU" if row.target == "CPU" else "")),
+            tag("td", breakable(clean(row.full_name, 80)), class_="name"),
         ]
         for row, time in ranked
     ]
-    return _table(("operator", "type", "time", "share", "bound"), lines, right=("time", "share"))
+    return _table(("time", "share", "bound", "operator"), lines, right=("time", "share"))
 
 
 def _types(rows: Sequence[Row]) -> Markup | None:
@@ -120,14 +119,14 @@ def _types(rows: Sequence[Row]) -> Markup | None:
     lines = [
         [
             tag("td", clean(entry.op_type, 60)),
-            tag("td", entry.calls, class_="num"),
-            tag("td", board_ms(time), class_="num bar", style=f"--p:{100 * time / largest:.0f}%"),
+            tag("td", duration(time / 1e6), class_="num bar", style=f"--p:{100 * time / largest:.0f}%"),
             tag("td", f"{time / whole:.1%}", class_="num"),
-            tag("td", board_ms(entry.here_us), class_="num"),
+            tag("td", entry.calls, class_="num"),
+            tag("td", duration(entry.here_us / 1e6), class_="num"),
         ]
         for entry, time in zip(totals, times, strict=True)
     ]
-    return _table(("type", "operators", "time", "share", "here"), lines, right=("operators", "time", "share", "here"))
+    return _table(("type", "time", "share", "operators", "here"), lines, right=("time", "share", "operators", "here"))
 
 
 def _parts(parts: Sequence[Part]) -> Markup | None:
@@ -136,8 +135,10 @@ def _parts(parts: Sequence[Part]) -> Markup | None:
         [
             tag("td", clean(part.name, 60)),
             tag("td", tag("span", part.kind.upper(), class_=f"pill {part.kind}")),
-            tag("td", board_ms(part.board_us), class_="num bar", style=f"--p:{100 * part.board_us / largest:.0f}%"),
-            tag("td", board_ms(part.here_us), class_="num"),
+            tag(
+                "td", duration(part.board_us / 1e6), class_="num bar", style=f"--p:{100 * part.board_us / largest:.0f}%"
+            ),
+            tag("td", duration(part.here_us / 1e6), class_="num"),
             tag("td", clean(part.reason, 200), class_="wrap"),
         ]
         for part in parts
