@@ -22,7 +22,7 @@ import mmap
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -133,6 +133,13 @@ class FileCache:
             return False
         return True
 
+    def remove(self, key: str) -> None:
+        """Of this key; nothing happens where there is none."""
+        folder = self.folder
+        if folder is not None and self.is_on:
+            with contextlib.suppress(OSError):
+                (folder / f"{key}{_SUFFIX}").unlink()
+
     def stored(self) -> list[Stored]:
         """What is there, what was used last first."""
         folder = self.folder
@@ -166,6 +173,24 @@ class FileCache:
             is_half = entry.name.startswith(_HALF)
             is_abandoned = is_abandoned or (is_half and now - about.st_mtime > _ABANDONED_SECONDS)
         return total > self.most_bytes or is_abandoned
+
+
+def code_state(root: str, names: Iterable[str], others: Iterable[str] = ()) -> str:
+    """Of the modules and packages with these names in a folder, for keys: a checkout changes without a new version."""
+    files, folders = [], [os.path.join(root, name) for name in names]
+    while folders:
+        path = folders.pop()
+        if path.endswith(".py"):
+            files.append(path)
+            continue
+        with os.scandir(path) as entries:
+            folders += [entry.path for entry in entries if entry.name.endswith(".py")
+                        or (entry.is_dir() and entry.name != "__pycache__")]  # fmt: skip
+    state = hashlib.sha256()
+    for path in (*sorted(files), *others):
+        about = os.stat(path)
+        state.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode())
+    return state.hexdigest()
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:

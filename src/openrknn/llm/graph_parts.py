@@ -102,9 +102,9 @@ class GraphParts:
         self._op("UnitNorm", f"{name}.normal", [x], [made], UnitNorm(epsilon * config.width, power))
         if factor is None:
             return made
-        gamma = self.graph.add_constant(f"{name}_gamma", factor.reshape(1, config.width, 1, 1))
+        factors = self.graph.add_constant(f"{name}_factors", factor.reshape(1, config.width, 1, 1))
         scaled = self._value(f"{name}.scaled", self.graph.shape(x))
-        self._op("Binary", scaled, [made, gamma], [scaled], Binary("mul", "channel"))
+        self._op("Binary", scaled, [made, factors], [scaled], Binary("mul", "channel"))
         return scaled
 
     def _layer_norm(self, name: str, x: str) -> str:

@@ -14,6 +14,7 @@ from openrknn.cli.common.progress import stages
 from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
+    from openrknn.llm.compile import CompiledLanguage
     from openrknn.llm.quantise.model import Progress, Quantised
     from openrknn.llm.quantise.report import Report
     from openrknn.llm.tokens import Tokenizer
@@ -52,6 +53,7 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.llm.home import find_model
     from openrknn.llm.quantise.measure import windows
     from openrknn.llm.quantise.report import make_report
+    from openrknn.llm.resume import source_digest
     from openrknn.llm.tokens import open_tokenizer
 
     if arguments.precision == "w4a16" and arguments.output:
@@ -69,15 +71,27 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         )
         if arguments.output:
             made = compile_language(
-                quantised, arguments.target, capacity=arguments.context, assets=assets_of(path), progress=tell
-            )
-            save_atomically(arguments.output, made.data)
+                quantised, arguments.target, capacity=arguments.context, assets=assets_of(path), progress=tell,
+                resume=source_digest(path),
+            )  # fmt: skip
+            save_language(made, arguments.output, output)
     if arguments.report:
         from openrknn.pages.language import render
 
         save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
     _say(report, arguments, output)
     return 0
+
+
+def save_language(made: CompiledLanguage, path: str, output: Output) -> None:
+    """Write the file; what an interrupted compilation left is in it."""
+    try:
+        made.save(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror or error}; run the command again with another "
+                           "-o, and it goes on from here") from None  # fmt: skip
+    if made.kept is not None and made.kept.taken:
+        output.line(f"{made.kept.taken} products were there from a compilation that was interrupted")
 
 
 def quantised_model(

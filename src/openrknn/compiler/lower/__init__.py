@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ _LOWER: Mapping[str, Callable[[Lowering, Op], None]] = {
 
 def lower(
     graph: Graph, form: Format, options: Options, statistics: Mapping[str, Statistics] | None, target: Target,
-    packed: dict[str, Any] | None = None,
+    packed: MutableMapping[str, Any] | None = None,
 ) -> Lowering:  # fmt: skip
     """The program of a normalised (and, for int8, quantised) graph. Steps are in execution order.
 

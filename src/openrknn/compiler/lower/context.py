@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,7 @@ class Lowering:
     """Of the operator that is being lowered."""
     known: dict[Any, str] = field(default_factory=dict)
     """Constants by what is in them."""
-    packed: dict[str, Any] | None = None
+    packed: MutableMapping[str, Any] | None = None
     """What convolutions of other graphs with the same weights have packed, by name; None: there are none."""
 
     @property

@@ -1,0 +1,137 @@
+"""What an interrupted compilation has finished: packed weights of products, and what was measured, in the user's cache.
+
+    kept = KeptParts.of(source_digest(path), "rk3588")
+    kept["layers.0.q"]          # as the compiler packed it, mapped from its file, or a KeyError
+
+A part is one file, written beside its place and renamed: it is there as a whole, or not at all. Its key has everything
+that it was made of: the digest of the model's files (or of its integers), the chip, and the code of this package. So a
+part is never stale, only without use; `clear` removes the parts of a compilation whose result is written.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Iterator, MutableMapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import openrknn
+from openrknn.cachefiles import FileCache, code_state
+from openrknn.compiler.lower.constants import Packed
+from openrknn.container.parts import DataType
+from openrknn.llm.quantise.model import Quantised
+from openrknn.llm.quantise.products import Int4Product, Int8Product
+
+CACHE = FileCache("llm", most_bytes=64 << 30)
+"""A part takes a quarter of it at the most; all parts of a model are about as large as its file."""
+_FORMAT = 1
+_CODE = ("chip", "compiler", "isa", "layout", "llm", "task", "chips.py", "numerics.py")
+"""What makes parts, in the package."""
+_PIECE = 1 << 24
+
+
+def source_digest(path: str | os.PathLike[str]) -> str:
+    """Of a model's file, or of all files in its folder."""
+    state, root = hashlib.sha256(), Path(path)
+    files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
+    for file in files:
+        if file != root:
+            state.update(f"{file.relative_to(root)} {file.stat().st_size}\n".encode())
+        with file.open("rb") as opened:
+            while piece := opened.read(_PIECE):
+                state.update(piece)
+    return state.hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    root = str(Path(__file__).parent.parent)
+    return f"{openrknn.__version__} {np.__version__} {code_state(root, _CODE)}"
+
+
+class KeptParts(MutableMapping[str, tuple[Any, ...]]):
+    """By the name of a product; what is put in is written, and then mapped from its file."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._found: dict[str, tuple[Any, ...]] = {}
+        self.taken = 0
+        """Parts of an earlier process."""
+
+    @classmethod
+    def of(cls, digest: str, target: str, quantised: Quantised | None = None) -> KeptParts:
+        """Of the model with this digest, compiled for a chip."""
+        state = hashlib.sha256(f"{_FORMAT} {digest} {target} {_code()}\n".encode())
+        for name, one in sorted((quantised.products if quantised is not None else {}).items()):
+            state.update(name.encode())
+            if isinstance(one, Int8Product | Int4Product):
+                arrays = (one.weights, one.scales, np.array(getattr(one, "input_scale", 0.0)))
+                for array in arrays:
+                    state.update(np.ascontiguousarray(array).data)
+        return cls(state.hexdigest())
+
+    def _key(self, name: str) -> str:
+        return hashlib.sha256(f"{self._job} {name}".encode()).hexdigest()
+
+    def __getitem__(self, name: str) -> tuple[Any, ...]:
+        if name not in self._found:
+            self._found[name] = self._read(name)
+            self.taken += 1
+        return self._found[name]
+
+    def _read(self, name: str) -> tuple[Any, ...]:
+        entry = CACHE.read(self._key(name))
+        if entry is None:
+            raise KeyError(name)
+        constants = [
+            (base, entry.sections[str(number)], tuple(shape), DataType(kind), layout, tuple(native))
+            for number, (base, shape, kind, layout, native) in enumerate(entry.meta["constants"])
+        ]
+        return Packed(**entry.meta["packed"]), *constants
+
+    def __setitem__(self, name: str, value: tuple[Any, ...]) -> None:
+        """Where nothing can be kept, it stays in memory."""
+        self._found[name] = value
+        packed, *constants = value
+        said = [(base, shape, kind.value, layout, native) for base, _, shape, kind, layout, native in constants]
+        sections = {str(number): constant[1] for number, constant in enumerate(constants)}
+        if CACHE.write(self._key(name), {"packed": asdict(packed), "constants": said}, sections):
+            self._found[name] = self._read(name)
+
+    def __delitem__(self, name: str) -> None:
+        self._found.pop(name, None)
+        CACHE.remove(self._key(name))
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[str(name)]
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def numbers(self, name: str) -> dict[str, float] | None:
+        """Those that were measured under a name."""
+        entry = CACHE.read(self._key(f"numbers {name}"))
+        return None if entry is None else {str(key): float(value) for key, value in entry.meta.items()}
+
+    def put_numbers(self, name: str, numbers: dict[str, float]) -> None:
+        """Keep them."""
+        CACHE.write(self._key(f"numbers {name}"), dict(numbers), {})
+
+    def clear(self, *names: str) -> None:
+        """Remove the files; what is mapped from them stays valid."""
+        for name in self._found:
+            CACHE.remove(self._key(name))
+        for name in names:
+            CACHE.remove(self._key(f"numbers {name}"))

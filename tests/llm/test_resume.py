@@ -1,0 +1,181 @@
+"""A compilation that was interrupted goes on with what it has finished, and makes the same file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openrknn.cachefiles import FileCache
+from openrknn.compiler.lower import constants
+from openrknn.llm import compile as compiling
+from openrknn.llm.compile import CompiledLanguage, compile_language
+from openrknn.llm.quantise.model import Quantised, quantise_language
+from openrknn.llm.resume import CACHE, source_digest
+from tests.llm.quantise.sources import MemorySource
+from tests.llm.test_npu_engine import CHANGES, TOKENS
+
+ONE: dict[str, Any] = CHANGES | {"layers": 1}
+PRODUCTS = 7
+"""Values, queries with keys, the output; up, gate and down; one block of the head."""
+
+
+class InterruptedHereError(BaseException):
+    """As a signal would end it."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(FileCache, "is_on", True)
+    monkeypatch.setenv("OPENRKNN_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def packings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of products whose weights are packed, not taken from the cache."""
+    made: list[str] = []
+    pack = constants._pack
+
+    def counted(low: Any, op: Any, *rest: Any, **named: Any) -> Any:
+        made.append(op.name)
+        return pack(low, op, *rest, **named)
+
+    monkeypatch.setattr(constants, "_pack", counted)
+    return made
+
+
+def compiled(source: MemorySource | Quantised, digest: str | None = "1234") -> CompiledLanguage:
+    return compile_language(source, capacity=32, prefill=(), resume=digest)
+
+
+def stored() -> int:
+    return len(CACHE.stored())
+
+
+@pytest.fixture(scope="module")
+def wanted() -> bytes:
+    return compiled(MemorySource(**ONE), None).data
+
+
+def test_it_goes_on_from_each_part(
+    folder: Path, packings: list[str], wanted: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted behind what is measured, then behind each product: every run has one product more."""
+    write = FileCache.write
+
+    def interrupted(self: FileCache, *rest: Any) -> bool:
+        write(self, *rest)
+        raise InterruptedHereError
+
+    source = MemorySource(**ONE)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileCache, "write", interrupted)
+        for number in range(PRODUCTS + 1):
+            with pytest.raises(InterruptedHereError):
+                compiled(source)
+            assert stored() == number + 1
+            assert len(packings) == number
+    monkeypatch.setattr(compiling, "measure_squares", lambda _: pytest.fail("it was measured before"))
+    made = compiled(source)
+    assert len(set(packings)) == len(packings) == PRODUCTS
+    assert made.data == wanted
+    made.save(folder / "tiny.rknnz")
+    assert (folder / "tiny.rknnz").read_bytes() == wanted
+    assert stored() == 0
+
+
+def test_what_cannot_be_written_is_not_forgotten(folder: Path, packings: list[str]) -> None:
+    made = compiled(MemorySource(**ONE))
+    with pytest.raises(OSError, match="no-such-folder"):
+        made.save(folder / "no-such-folder" / "tiny.rknnz")
+    assert stored() == PRODUCTS + 1
+    compiled(MemorySource(**ONE)).save(folder / "tiny.rknnz")
+    assert len(packings) == PRODUCTS
+
+
+def test_damaged_parts_are_made_again(packings: list[str], wanted: bytes) -> None:
+    compiled(MemorySource(**ONE))
+    for one in CACHE.stored():
+        data = bytearray(one.path.read_bytes())
+        data[len(data) // 2] ^= 1
+        one.path.write_bytes(data)
+    assert compiled(MemorySource(**ONE)).data == wanted
+    assert len(packings) == 2 * PRODUCTS
+
+
+def test_another_model_chip_or_rounding_takes_nothing(packings: list[str]) -> None:
+    source = MemorySource(**ONE)
+    compiled(source)
+    compiled(source, "5678")
+    assert len(packings) == 2 * PRODUCTS
+    compile_language(source, "rk3562", capacity=32, prefill=(), resume="1234")
+    assert set(packings[: 2 * PRODUCTS]) <= set(packings[2 * PRODUCTS :])
+    packings.clear()
+    for text in (TOKENS, TOKENS[::2]):  # other ranges
+        compiled(quantise_language(source, [text], online=True))
+    assert len(packings) == 2 * PRODUCTS
+    compiled(quantise_language(source, [TOKENS], online=True))
+    assert len(packings) == 2 * PRODUCTS
+
+
+def test_without_a_cache_it_compiles(monkeypatch: pytest.MonkeyPatch, wanted: bytes) -> None:
+    monkeypatch.setenv("OPENRKNN_CACHE", "off")
+    assert compiled(MemorySource(**ONE)).data == wanted
+
+
+PROGRAM = """
+import os, signal, sys
+from openrknn.llm.compile import compile_language
+from tests.llm.quantise.sources import MemorySource
+from tests.llm.test_resume import ONE
+
+replace, done = os.replace, []
+
+def killed(*paths):
+    done.append(paths)
+    if len(done) == int(sys.argv[1]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+
+os.replace = killed
+compile_language(MemorySource(**ONE), capacity=32, prefill=(), resume="1234").save(sys.argv[2])
+"""
+
+
+def test_a_process_that_is_killed_leaves_whole_parts(folder: Path, packings: list[str], wanted: bytes) -> None:
+    """While a part has another name still: that one is lost, those before it are there."""
+    number = 5
+    command = [sys.executable, "-c", PROGRAM, str(number), str(folder / "tiny.rknnz")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=_root())
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (folder / "tiny.rknnz").exists()
+    assert stored() == number - 1
+    assert compiled(MemorySource(**ONE)).data == wanted
+    assert len(packings) == PRODUCTS - (number - 2)
+
+
+def _root() -> str:
+    return str(Path(__file__).parent.parent.parent)
+
+
+def test_a_digest_is_of_all_files(tmp_path: Path) -> None:
+    def digests() -> Iterator[str]:
+        (tmp_path / "model").mkdir()
+        yield source_digest(tmp_path / "model")
+        (tmp_path / "model" / "a").write_bytes(b"1")
+        yield source_digest(tmp_path / "model")
+        yield source_digest(tmp_path / "model" / "a")
+        os.rename(tmp_path / "model" / "a", tmp_path / "model" / "b")
+        yield source_digest(tmp_path / "model")
+        (tmp_path / "model" / "b").write_bytes(b"2")
+        yield source_digest(tmp_path / "model")
+
+    found = list(digests())
+    assert len(set(found)) == len(found)
