@@ -53,7 +53,7 @@ def _roundings() -> Iterator[str]:
     settled = [question for question in QUESTIONS.values() if question.grade != "?"]
     left = [question for question in QUESTIONS.values() if question.grade == "?"]
     yield from (
-        "# Roundings, and what they stand on",
+        "# Roundings and their evidence",
         "",
         "Every place of the pipeline where a number loses bits, the rule that the software NPU has there, and its",
         "evidence. The grades are those of the [register manual](registers/index.md); *open* means that no witness",
@@ -101,8 +101,8 @@ _FLOAT_SUMS = (
     "| groups of 32, an accumulator of 23; 22; 21; 20 bits | 5; 4; 8; 22 | |",
     "",
     "Grade S for groups of 32 and for single precision to nearest, on RK3588. *Open*: in which order the array adds",
-    "the 32 (one by one, as here, and exactly are not told apart), whether rows and columns come before the groups of",
-    "channels, and what other chips do; they have the same rule here.",
+    "the 32 (one by one, as here, and exactly cannot be distinguished), whether rows and columns come before groups",
+    "of channels, and what other chips do; they have the same rule here.",
 )
 
 
@@ -125,7 +125,7 @@ def ignored_page() -> str:
     lines = (
         "# What boards ignore",
         "",
-        "Bits that no field declares, words for nobody, stages that nobody set up: programs with these pass on boards,",
+        "Undeclared bits, words without a target, stages that were not configured: programs with these pass on boards,",
         "so they do not stop the software NPU either. They are notes: `Session.notes`, the findings of `openrknn",
         "inspect`, lines of `openrknn run` and `openrknn exec` (`notes` in their JSON). `strict=True` and `--strict`",
         "refuse them. Whatever is not in this table may change a result and stops a run, by name.",

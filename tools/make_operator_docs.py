@@ -76,7 +76,7 @@ inputs, at most to:
 RUNTIME = """
 ## In files of the vendor's converter
 
-The runtime reads any `.rknn`, and the vendor's converter leaves more to the CPU than ours does, or is told to
+The runtime reads any `.rknn`, and the vendor's converter leaves more to the CPU than openrknn's does, also on request
 (`op_target`). These operators run there, whatever the file's number format; inputs and outputs are converted by their
 scale and zero point, once, to the nearest. An optional input or output that a file leaves away is left away.
 
@@ -88,10 +88,10 @@ half of an axis times the sigmoid of the other, exNorm a normalisation by mean a
 in the same order, exLSTM and exGRU are ONNX's with memory for the NPU behind their inputs, exDataConvert changes the
 number format.
 
-What they stand on: ONNX's own node tests; the answers of the vendor's simulator to files that its converter made for
+Evidence: ONNX's own node tests; the answers of the vendor's simulator to files that its converter made for
 the CPU (all operators that it builds, fp16 and int8); and the vendor's runtime 1.5.2, which has about a third of them
 and writes the same bytes, with these exceptions that are its own mistakes: its Tanh is a sigmoid, its LogSoftmax is
-wrong along channels, its Max is wrong with a constant per channel, its GRU returns memory that nobody wrote, linear
+wrong along channels, its Max is wrong with a constant per channel, its GRU returns uninitialised memory, linear
 Resize of int8 cuts off instead of rounding, Conv of fp16 gives zeros and of int8 is a step off in one value of seven.
 
 Not there: Unique (the size of its output is not known before the run, and the converter refuses it), strings and

@@ -1,6 +1,6 @@
 """All errors that openrknn raises deliberately.
 
-    RknnError                       the root: `except RknnError` catches all of ours
+    RknnError                       the root: `except RknnError` catches all of them
     ├── FormatError                 a file is not what it should be; has .offset and .section
     │   ├── NotRknnError            the first bytes are not those of a .rknn (a PNG, a text, a .onnx ...)
     │   │   └── ModelInPartsError   a .rknnz: several models for NPU and CPU, and one was asked for
@@ -31,7 +31,7 @@
     ├── DeviceError                 a kernel driver said no; has .errno and .call
     └── VendorError                 the vendor's library said no; has .code and .name
 
-    InputWarning (a UserWarning)    what was fed can be run, and is probably not what was meant
+    InputWarning (a UserWarning)    the input can be run, but is probably not as intended
 
 Wrong arguments stay `TypeError` and `ValueError`. A message says what is wrong, where, and what to do.
 """
@@ -140,7 +140,7 @@ class UnknownNameError(RknnError, KeyError):
 
 
 class InputWarning(UserWarning):
-    """What was fed can be run, and is probably not what was meant: once for each session, input and cause.
+    """The input can be run, but is probably not as intended: once for each session, input and cause.
 
     `warnings.simplefilter("ignore", openrknn.InputWarning)` silences all of them, "error" makes them exceptions.
     """

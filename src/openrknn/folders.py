@@ -20,7 +20,7 @@ def cache_folder(
 
     None where nothing may or can be kept: the variable says "off" (unless `may_be_off` is False: downloads that are
     costly to repeat), there is no home, the disk cannot be written, or the folder is a link, another user's, or can be
-    written by others. What is made here nobody else can enter. With `make=False` a folder that is not there is None.
+    written by others. New folders are private (mode 0700). With `make=False` a folder that is not there is None.
     """
     base = cache_base(environment, may_be_off)
     if base is None:
@@ -64,7 +64,7 @@ def data_folder(*names: str, environment: Mapping[str, str] = os.environ) -> Pat
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder, not a link, that belongs to us and that nobody else can write."""
+    """Whether it is a folder, not a link, that belongs to this user and that others cannot write."""
     try:
         found = folder.lstat()
     except (OSError, ValueError):

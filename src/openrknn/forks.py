@@ -1,7 +1,7 @@
 """Locks in forked processes.
 
 A child process has the thread that called fork() and no other. A lock that another thread held at that moment would
-stay held for ever, so whoever has a lock that is held for long or often says here that a child gets a new one.
+stay held indefinitely, so owners of locks that are held for long or often register here, and a child gets a new one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rounding, saturation, shifts and number codecs: the only place where bits are rounded.
 
-    shift_right     x / 2^n, rounded: ties to even, or away from zero where a register's round bit says so
+    shift_right     x / 2^n, rounded: ties to even, or away from zero if a register's round bit is set
     shift_floor     x / 2^n, rounded down
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
@@ -253,7 +253,7 @@ def multiply_floats(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> Floats:
     """The product of matrices [M, K] and [K, N] as the NPU's array adds it up, in single precision.
 
     32 products are added one by one, and what that gives is added to the total: npu/blocks/core.py says what this
-    stands on. Products of fp16 with fp16 or with integers of up to 13 bits are exact, so that an instruction that
+    relies on. Products of fp16 with fp16 or with integers of up to 13 bits are exact, so that an instruction that
     multiplies and adds gives the same bits; others are rounded first.
     """
     wide_left, wide_right = left.astype(np.float32), right.astype(np.float32)

@@ -122,6 +122,6 @@ def line_width(width: int, height: int, frame_width: int, frame_height: int) -> 
 
 
 def crop_offsets(width: int, height: int, frame_width: int, frame_height: int) -> tuple[float, float, float]:
-    """A picture whose middle fills the frame: its scale, and where its left upper corner lies."""
+    """A picture whose middle fills the frame: its scale, and the position of its top left corner."""
     scale = max(frame_width / width, frame_height / height)
     return scale, (frame_width - width * scale) / 2, (frame_height - height * scale) / 2

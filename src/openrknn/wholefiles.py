@@ -41,7 +41,7 @@ def protected(inputs: Iterable[str | os.PathLike[str]]) -> Iterator[None]:
 
 
 def is_input(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a protected file, or lies in a protected folder."""
+    """Whether this is a protected file, or is in a protected folder."""
     folder = os.path.dirname(os.path.realpath(path))
     return _identity(path) in _inputs or _identity(folder) in _inputs
 

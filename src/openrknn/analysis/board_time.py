@@ -80,7 +80,7 @@ def clock_text(estimate: EstimateReport) -> str:
 
 
 def source_text(estimate: EstimateReport) -> str:
-    """What the range stands on."""
+    """What the range is based on."""
     if estimate.board_mean_error is None:
         return f"no board figure is known for this chip: cycles compare, they are no time ({estimate.board_source})"
     error = f"{100 * estimate.board_mean_error:.0f} %"

@@ -68,7 +68,7 @@ class RuntimeNeed:
     library: str
     """"librknnrt", or "librknnmrt" on the small RV110x chips."""
     version: str
-    """"1.5.2", "2.0"; empty where nobody knows."""
+    """"1.5.2", "2.0"; empty if unknown."""
     certainty: str
     """"tested", "reported", "announced" or "unknown"."""
     evidence: str
@@ -205,7 +205,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """Where an activation lies in internal memory, and from which operator to which it is alive."""
+    """Offset of an activation in internal memory, and the operators between which it is alive."""
 
     tensor: str
     kind: str
@@ -237,7 +237,7 @@ class EstimateReport:
     """How long one core of a board takes for one run of the first graph shown; `openrknn.cost` makes it."""
 
     time_ms: float | None
-    """None where nobody has published a figure of a board with this chip. Operators of the CPU are not in it."""
+    """None if no measurement of a board with this chip is published. Operators of the CPU are not in it."""
     low_ms: float | None
     """Published figures were at least this much of what was predicted for them."""
     high_ms: float | None
@@ -258,7 +258,7 @@ class EstimateReport:
     """The start of a job, and of a task, in these times."""
     task_us: float
     open_driver_ms: float | None
-    """The time with jobs that start as slowly as an open driver's; None where nobody has measured one."""
+    """The time with jobs that start as slowly as an open driver's; None if not measured."""
     open_submit_us: float | None
     open_source: str
     cpu_operators: int

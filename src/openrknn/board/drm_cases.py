@@ -1,4 +1,4 @@
-"""Cases for every DRM device: what its core answers, whoever's driver it is."""
+"""Cases for every DRM device: what the DRM core answers, independent of the driver."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _finish(case: Script, file: str) -> None:
 
 
 def _submitting() -> Iterator[Script]:
-    """One thing is wrong, or unusual: does the ioctl say so, and does the job run?"""
+    """One thing is wrong, or unusual: does the ioctl report it, and does the job run?"""
     wrong: dict[str, dict[str, Value]] = {
         "nothing": {},
         **{f"job-size-{size}": {"submit_job_struct_size": size} for size in (0, 8, 39, 40, 48, 64)},

@@ -162,7 +162,7 @@ class Board:
 
 
 def _ends_with_this_process() -> tuple[str, ...]:
-    """What starts QEMU so that it is killed with this process: it would wait for ever for an NPU that nobody plays."""
+    """Starts QEMU so that it is killed with this process; otherwise it could wait indefinitely for the NPU."""
     setpriv = shutil.which("setpriv")
     return (setpriv, "--pdeathsig", "KILL") if setpriv else ()
 

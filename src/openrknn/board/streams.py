@@ -110,7 +110,7 @@ def _words(text: str) -> Words:
 
 
 def to_bytes(stream: Words) -> bytes:
-    """As it lies in memory."""
+    """As stored in memory."""
     return np.array(stream, np.uint64).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""Runs that nobody waits for: one worker thread per context, one run at a time."""
+"""Asynchronous runs: one worker thread per context, one run at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FENCE_MS = 10_000
 
 
 class AsyncRuns:
-    """The run that is under way, if there is one. All methods are called with the lock of the context held."""
+    """The run in progress, if any. All methods are called with the lock of the context held."""
 
     def __init__(self) -> None:
         self._worker: ThreadPoolExecutor | None = None
@@ -23,7 +23,7 @@ class AsyncRuns:
 
     @property
     def is_pending(self) -> bool:
-        """A run was started, and nobody has asked how it ended."""
+        """A run was started, and its result has not been fetched."""
         return self._pending is not None
 
     def start(self, work: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class AsyncRuns:
         self._pending = self._worker.submit(work)
 
     def settle(self, timeout_ms: int = 0) -> None:
-        """Wait for the run under way; its error is raised here. After a timeout it goes on, and can be waited for."""
+        """Wait for the run in progress; its error is raised here. After a timeout it goes on, and can be waited for."""
         pending = self._pending
         if pending is None:
             return
@@ -53,7 +53,7 @@ class AsyncRuns:
             wait([self._pending])
 
     def close(self) -> None:
-        """Wait for the run under way, whatever becomes of it."""
+        """Wait for the run in progress and ignore its error."""
         if self._worker is not None:
             self._worker.shutdown(wait=True, cancel_futures=True)
             self._worker = None

@@ -145,7 +145,7 @@ def native_bytes(tensor: Tensor) -> int:
 
 
 def _native(index: int, tensor: Tensor, batch: int, w_stride: int = 0) -> Values:
-    """As it lies in memory: a map, or a tensor of the CPU in its own order."""
+    """As stored in memory: a map, or a tensor of the CPU in its own order."""
     if tensor.layout is Layout.NC1HWC2 and len(tensor.native_shape) == _NATIVE_RANK:
         count, surfaces, height, width, lanes = tensor.native_shape
         if tensor.pixel_alignment and height * width % _PLANE:

@@ -63,7 +63,7 @@ class Call:
     d: int = 0
     payload: bytes | memoryview = b""
     descriptors: list[int] = field(default_factory=list)
-    """Whoever keeps one takes it out with `take`; the rest is closed after the call."""
+    """To keep one, remove it with `take`; the rest is closed after the call."""
     channel: Channel | None = None
 
     def take(self) -> int:
@@ -101,7 +101,7 @@ def code_of(error: BaseException, operation: Operation | None = None) -> tuple[C
     """The code that a C program sees, and the reason that a person reads.
 
     The codes follow the vendor's habits: the log lines of runtime 1.5.2 beside each code in
-    `openrknn.vendor.tables.codes`. What nobody expected goes into the engine's log with its traceback.
+    `openrknn.vendor.tables.codes`. Unexpected errors go into the engine's log with its traceback.
     """
     if isinstance(error, CallError):
         return error.code, str(error)

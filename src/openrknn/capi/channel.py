@@ -40,7 +40,7 @@ class SocketChannel:
     def call_back(self, reply: Reply) -> int:
         """Have the library call a function of the program; what it returned.
 
-        The request under way has been read out of the buffer by then, so the buffer is free.
+        The current request has been read out of the buffer by then, so the buffer is free.
         """
         self._send(reply)
         size, descriptors = self._receive()

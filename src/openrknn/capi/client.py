@@ -31,7 +31,7 @@ class Client:
 
     def __init__(self, codec: Codec | None = None) -> None:
         self.codec = codec or Codec()
-        """How its compiler laid out structs."""
+        """The struct layout of its compiler."""
         self.contexts: dict[int, Closable] = {}
         self.memories: dict[int, Memory] = {}
         self._numbers = itertools.count(_FIRST)

@@ -171,7 +171,7 @@ class ModelContext(Execution):
     # -- memory of the program -----------------------------------------------------------------------------------
 
     def bind(self, piece: Piece, attr: dict[str, Any]) -> None:
-        """`rknn_set_io_mem`: the name says which tensor is meant."""
+        """`rknn_set_io_mem`: the name selects the tensor."""
         with self.settled():
             self.check_ready()
             name = attr["name"]
@@ -209,7 +209,7 @@ class ModelContext(Execution):
         """`rknn_set_weight_mem` and `rknn_set_internal_mem`. Where the device cannot use it, weights are copied there.
 
         A weight memory that is as large as the vendor's runtime asks for may be too small for ours, which keeps the
-        constants of the compiler with the weights; then it stays a copy that nobody reads.
+        constants of the compiler with the weights; then it stays an unused copy.
         """
         with self.settled():
             kept = self._kept_inputs()

@@ -134,7 +134,7 @@ def _in_background(listener: socket.socket, path: str, idle_s: float, lock: int)
 
 
 def _redirect(log: str) -> None:
-    """Standard output and errors into a log beside the socket; it begins anew with each engine."""
+    """Standard output and errors into a log beside the socket; each engine truncates it."""
     empty = os.open(os.devnull, os.O_RDWR)
     try:
         target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)

@@ -128,7 +128,7 @@ def socket_path(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def folder(environment: Mapping[str, str] = os.environ) -> str:
-    """$XDG_RUNTIME_DIR/openrknn where that variable names a folder of ours, else /tmp/openrknn-UID."""
+    """$XDG_RUNTIME_DIR/openrknn if that variable names a folder of this user, else /tmp/openrknn-UID."""
     runtime = environment.get("XDG_RUNTIME_DIR", "")
     chosen = f"{runtime}/openrknn" if _is_ours(runtime) else f"/tmp/openrknn-{os.getuid()}"
     try:

@@ -1,6 +1,6 @@
 """How a context runs: at once, in the background, or one frame ahead of the outputs that it gives.
 
-One context runs one thing at a time, whichever thread asks. Every call holds `lock` and waits for the run under way
+One context runs one thing at a time, whichever thread asks. Every call holds `lock` and waits for the run in progress
 before it touches anything (`settled`); only the outputs of an asynchronous context are copies, which can be read while
 the next run goes on.
 """
@@ -49,19 +49,19 @@ class Execution(ABC):
 
     @property
     def is_pending(self) -> bool:
-        """Whether a run is under way, or has ended unnoticed."""
+        """Whether a run is in progress, or has ended and its result was not fetched."""
         return self._pending.is_pending
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        """Hold the lock while nothing runs. How a run ended is told to whoever asks for it: not here."""
+        """Hold the lock while nothing runs. The error of a run is not raised here but by the call that waits for it."""
         with self.lock:
             self._pending.rest()
             yield
 
     @contextmanager
     def finished(self) -> Iterator[None]:
-        """Hold the lock after the run under way; if it failed, that is raised."""
+        """Wait for the run in progress, raise its error if it failed, and hold the lock."""
         with self.lock:
             self._pending.settle()
             yield
@@ -87,7 +87,7 @@ class Execution(ABC):
                 self._pending.start(lambda: self._execute(plan, number))
 
     def wait(self, timeout_ms: int) -> None:
-        """For the run under way."""
+        """For the run in progress."""
         with self.lock:
             if not self._pending.is_pending:
                 raise CallError(Code.FAIL, "there is no run to wait for; rknn_run returned after it had ended")

@@ -1,4 +1,4 @@
-"""Outputs of one run: as they lie in the NPU's memory, or copies that the next run does not touch."""
+"""Outputs of one run: as stored in the NPU's memory, or copies that the next run does not touch."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from openrknn.fakekernel.protocol import ENVIRONMENT
 from openrknn.vendor.library.find import FOLDERS
 
 _IDLE_S = "600"
-"""Long, because the program may think before it asks; not for ever, because this process may be killed."""
+"""Long, because the program may think before it asks; not unlimited, because this process may be killed."""
 _START_S = 30.0
 _STARTER = """\
 #!/bin/sh

@@ -1,4 +1,4 @@
-"""What a matrix product is, by `rknn_matmul_info`, and how its matrices lie in memory, for `rknn_matmul_io_attr`.
+"""What a matrix product is, by `rknn_matmul_info`, and the layout of its matrices, for `rknn_matmul_io_attr`.
 
 Shapes, types and sizes are those that runtime 1.5.2 answers on RK3588 and RK3566 (tests/capi/test_matmul_vendor.py
 asks it); for newer types and other chips they follow `openrknn.vendor.tables.matmul`.
@@ -150,7 +150,7 @@ class Spec:
                 raise invalid(f"{matrix.name} has {matrix.size_bytes} bytes, and 4 GB is what the NPU can address")
 
     def matrices(self, shape: Shape) -> dict[str, Matrix]:
-        """A, B and C as they lie in memory."""
+        """A, B and C as stored in memory."""
         m, k, n = shape
         a, _, c = self.type.types
         tile = native_tile(self.chip, a)

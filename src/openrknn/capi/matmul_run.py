@@ -214,7 +214,7 @@ class GroupedProduct:
 
     @classmethod
     def of(cls, spec: Spec, shape: Shape, scales: Scales) -> GroupedProduct | None:
-        """None where the sums need more than products of the stored numbers, or a group lies in two segments."""
+        """None where the sums need more than products of the stored numbers, or a group spans two segments."""
         groups = scales.groups(shape)
         assert groups is not None
         has_zeros = bool(scales.known["A"].zeros.any() or (groups[1].any() and not spec.is_float))

@@ -38,7 +38,7 @@ class Memory:
 
     @classmethod
     def create(cls, size_bytes: int, name: str = "openrknn") -> Memory:
-        """New memory, zeroed, in whole pages, which nobody can cut short."""
+        """New memory, zeroed, in whole pages, sealed against shrinking."""
         fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, -(-size_bytes // PAGE) * PAGE)
@@ -128,7 +128,7 @@ class Piece:
         return self.memory.region(self.offset, self.size_bytes, needed)[:needed]
 
     def with_room(self, needed: int, room: int) -> Bytes | None:
-        """At least `room` bytes, if what is more than `needed` is nobody's: behind the memory, to the end of its page.
+        """At least `room` bytes, if the bytes beyond `needed` are unused: behind the memory, to the end of its page.
 
         The NPU writes more than the bytes that a query says some outputs have, on a board as well.
         """
@@ -149,7 +149,7 @@ class _Sent(int):
 
 
 def file_of(data: bytes | memoryview, name: str) -> int:
-    """A memfd with these bytes, for a reply that is too large for a packet; nobody needs to close it."""
+    """A memfd with these bytes, for a reply that is too large for a packet; it is closed automatically."""
     made = _Sent(os.memfd_create(name, os.MFD_CLOEXEC))
     rest = memoryview(data)
     while rest:

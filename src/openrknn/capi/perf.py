@@ -122,7 +122,7 @@ def _moved(operator: Operator) -> int:
 
 
 def _bytes(tensor: Tensor) -> int:
-    """Constants as stored; maps as they lie in memory, without what the compiler allocated behind them."""
+    """Constants as stored; maps as in memory, without what the compiler allocated behind them."""
     if tensor.data is not None:
         return len(tensor.data)
     elements = math.prod(tensor.native_shape) if len(tensor.native_shape) == _NATIVE_RANK else tensor.elements

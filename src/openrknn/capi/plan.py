@@ -1,4 +1,4 @@
-"""What one run does: convert inputs, execute a program, convert outputs. Made anew when something is bound."""
+"""What one run does: convert inputs, execute a program, convert outputs. Rebuilt when something is bound."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Programs:
         return bound.whole if self._can_adopt else None
 
     def forget(self, memory: Memory) -> None:
-        """Nobody will bind this memory again."""
+        """This memory will not be bound again."""
         for key in [key for key, (_, memories) in self._placed.items() if memory in memories]:
             self._placed.pop(key)[0].close()
 

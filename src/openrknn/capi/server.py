@@ -57,7 +57,7 @@ class Server:
         """When the last program ended."""
 
     def run(self) -> None:
-        """Until nobody has used it for a while, or SIGTERM."""
+        """Until it has been idle for a while, or SIGTERM."""
         waker, ringing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(ringing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -143,7 +143,7 @@ class Server:
                 self._since = time.monotonic()
 
     def _leave(self) -> None:
-        """Whoever comes now starts another engine; the processes of programs go, too."""
+        """New clients start another engine; the processes of programs end, too."""
         self._unlink()
         self._listener.close()
         for child in self._children:

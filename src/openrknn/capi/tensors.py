@@ -51,7 +51,7 @@ def shape_in(stored: StoredTensor, form: int) -> tuple[int, ...]:
 
 
 def input_view(port: InputPort, memory: Array, kind: int, form: int, *, padded: bool) -> tuple[Array, str | None]:
-    """The numbers of an input in the program's memory (bytes), and the layout that `InputPort.feed` is told.
+    """The numbers of an input in the program's memory (bytes), and the layout for `InputPort.feed`.
 
     `padded`: rows are as far apart as in the NPU's memory (`w_stride`), as bound pictures have them.
     """

@@ -1,7 +1,7 @@
 """How the library and its engine talk: packets of a Unix socket (SOCK_SEQPACKET), one request and its reply at a time.
 
 A packet is a header, a payload of raw structs of the C API, and descriptors beside it (SCM_RIGHTS). Structs are sent as
-the caller's compiler laid them out; the engine knows from HELLO which version and which width of pointers that is, and
+the caller's compiler stores them; the engine knows from HELLO which version and which width of pointers that is, and
 reads them by the tables of `openrknn.vendor.tables`. Pointers in them mean nothing to the engine. Bulk data are never
 in a packet: they are in shared memory (memfd or dma-buf), whose descriptor travels once.
 

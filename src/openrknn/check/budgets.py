@@ -29,7 +29,7 @@ class Costs:
 
     chip: str
     ms: float | None
-    """None: nobody has published what a board of this chip takes."""
+    """None: no timing of a board with this chip is published."""
     low_ms: float | None
     high_ms: float | None
     bytes: int

@@ -28,7 +28,7 @@ from openrknn.runtime.session import Session
 Array: TypeAlias = npt.NDArray[Any]
 
 _PROBLEMS = (RknnError, ValueError, TypeError, OSError, ImportError)
-"""What a file, a model or a device can come to; anything else is a bug of ours."""
+"""What a file, a model or a device can come to; anything else is a bug in openrknn."""
 
 
 class Runner(Closing):

@@ -1,4 +1,4 @@
-"""Reads the tables of `golden.toml`: types are checked, and a key that nobody knows is an error with the nearest name.
+"""Reads the tables of `golden.toml`: types are checked, and an unknown key is an error with the nearest name.
 
 A misspelt budget that is silently ignored would be a check that never fails.
 """
@@ -150,7 +150,7 @@ class Fields:
         return {name: number for name, number in found.items() if number is not None}
 
     def finish(self) -> None:
-        """Refuse what nobody asked for."""
+        """Reject unknown keys."""
         for key in self._data:
             if key not in self._known:
                 raise self.wrong(key, f"{key!r:.60} is not known here{near(key, self._known)}")

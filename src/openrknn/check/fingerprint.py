@@ -1,7 +1,7 @@
 """The fingerprint of a model: what each operator is, where it runs, and hashes of its weights, scales and commands.
 
 A weight that changed by one bit changes the hash of its tensor, however small the difference is that it makes to the
-outputs; so the operator can be named. Hashes are SHA-256, cut to 16 bytes: nobody has to be kept from forging them who
+outputs; so the operator can be named. Hashes are SHA-256, cut to 16 bytes: they need not resist a forger who
 could not write the folder as well.
 """
 

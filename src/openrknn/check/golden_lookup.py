@@ -43,7 +43,7 @@ def models_in(words: Sequence[str]) -> list[str]:
 def pairs(words: Sequence[str], golden: str | None) -> list[Pair]:
     """Each model with its golden. A golden of a folder of them that no model asks for is a problem, too.
 
-    Otherwise a model that is not built any more would pass for ever.
+    Otherwise a model that is not built any more would always pass.
     """
     models = models_in(words)
     found = [golden_for(model, golden) for model in models]

@@ -17,7 +17,7 @@ from openrknn.quantities import count_of
 _LARGEST = 256 << 20
 _AGAIN = "accept the change with --update"
 _MOST_NAMED = 50
-"""Operators that are listed one by one; a model that was built anew differs in all of them."""
+"""Operators that are listed one by one; a rebuilt model differs in all of them."""
 
 
 def read_fingerprint(path: Path) -> tuple[Fingerprint, Traces]:

@@ -196,5 +196,5 @@ def _lines(outcome: Outcome) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Names come from strangers: no links, pictures or HTML of theirs."""
+    """Names are untrusted: links, images and HTML in them are escaped."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -31,7 +31,7 @@ def read_compression(cna: NamedRegisters, precision: Precision) -> Compression |
 
 
 def encode_compression(source: Config[Address]) -> dict[str, dict[str, Address]]:
-    """The registers that say so; none where weights are stored as they are."""
+    """The registers that enable it; none where weights are stored as they are."""
     if source.compression is None:
         return {}
     streams = source.compression.streams

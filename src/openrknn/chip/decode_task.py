@@ -51,7 +51,7 @@ def decode_task(
 
 
 def _is_narrow(registers: Registers, config: dpu.Config) -> bool:
-    """Whether 16-bit floats stay so: RK3588 has a bit for it, the others say so of divisions only."""
+    """Whether 16-bit floats stay so: RK3588 has a bit for it, the others have one for divisions only."""
     unit = registers.named("DPU")
     if registers.chip.family == "rk3588":
         floats = (is_float(config.precision) or is_float(config.out.precision)) and is_converted(config)

@@ -1,7 +1,7 @@
 """What the facts of a chip are: `Chip`, and the registers that inputs patch. Each family's are in its folder.
 
 `Chip.evidence` says where a fact comes from. None means that it is not known yet: code that needs it has to
-say so instead of guessing.
+report that instead of guessing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Chip:
     """Which register map it uses; chips of one family share it."""
     cores: int
     atom_bytes: int
-    """Bytes of one feature atom, the unit in which feature data lie in memory."""
+    """Bytes of one feature atom, the unit in which feature data is stored."""
     task_lists: tuple[TaskList, ...]
     """The task lists in a file, in the order in which they are stored."""
     paired_amounts: bool
@@ -73,7 +73,7 @@ class Chip:
     pc_task_bits: int
     """Width of TASK_NUMBER in PC.TASK_CON: one run of the PC is at most 2**bits - 1 tasks."""
     weight_group: tuple[int, int] = (32, 32)
-    """int8 weights lie in groups of so many kernels by so many inputs: what the array takes at once."""
+    """int8 weights are stored in groups of so many kernels by so many inputs: what the array takes at once."""
     depthwise_group: int = 64
     """Depthwise int8 weights: channels in a group."""
     inline_zero_points: int = 0
@@ -91,7 +91,7 @@ class Chip:
     cbuf: Cbuf | None = None
     """The convolution buffer of one core."""
     most_kernels: int | None = None
-    """Output channels of one task, at most; None: nobody has measured it."""
+    """Output channels of one task, at most; None: not measured."""
     clocks: tuple[int, ...] = ()
     """Operating points of the NPU in hertz, lowest first; only those that somebody has seen."""
     hw_version: int | None = None

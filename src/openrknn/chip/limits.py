@@ -1,9 +1,9 @@
 """What a convolution may ask of the hardware: room in the convolution buffer (CBUF), and programs that hang boards.
 
-Data and weights share the banks of CBUF. All rows that a task reads lie in the banks of data at once; weights either
-all lie in theirs, or stream through them, a group of kernels after the other. The rules hold for every program of the
+Data and weights share the banks of CBUF. All rows that a task reads must fit in the data banks at once; weights either
+all fit in theirs, or stream through them, a group of kernels after the other. The rules hold for every program of the
 vendor's converter at hand (docs/hardware/limits.md has the counts), and refuse what boards are known to compute wrongly
-or to hang on. What nobody has measured is not refused: `unproven` says so, for `openrknn lint`.
+or to hang on. What has not been measured is allowed: `unproven` reports it, for `openrknn lint`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def row_entries(surfaces: int, width: int, entry_atoms: int) -> int:
 
 
 def broken_limit(chip: Chip, source: cna.Config[Any], banks: Banks) -> Limit | None:
-    """The limit that a convolution is known to break; None: it fits, or nobody knows."""
+    """The limit that a convolution is known to break; None: it fits, or is unknown."""
     cbuf = chip.cbuf
     if cbuf is None:
         return None

@@ -88,7 +88,7 @@ class Registers:
         self._waive(register.offset for register in registers)
 
     def waive_unknown(self, block: Block) -> None:
-        """Registers of a block whose meaning nobody knows, as long as they are 0 or 1.
+        """Registers of a block whose meaning is unknown, as long as they are 0 or 1.
 
         Streams of the smaller chips write such registers with the same constants in every task.
         """
@@ -100,7 +100,7 @@ class Registers:
         self._watcher.waived(waived)
 
     def expect_zero(self, *registers: type[Register]) -> None:
-        """Registers of features that nobody was seen to use; anything but 0 is an unknown mode."""
+        """Registers of features that no known program uses; anything but 0 is an unknown mode."""
         self._watcher.expects_zero(register.offset for register in registers)
         for register in registers:
             value = self.read(register)
@@ -108,7 +108,7 @@ class Registers:
                 raise UnknownModeError(f"{register.name} = {int(value):#x} is not implemented", register=register.name)
 
     def unread(self, written: Iterable[int]) -> list[int]:
-        """The offsets in `written` that nobody read."""
+        """The offsets in `written` that were not read."""
         return [offset for offset in written if offset not in self._read]
 
 
@@ -145,7 +145,7 @@ class NamedRegisters:
         self.registers.waive(*(self.block.by_name[name] for name in names))
 
     def expect_zero(self, *names: str) -> None:
-        """Registers of features that nobody was seen to use."""
+        """Registers of features that no known program uses."""
         self.registers.expect_zero(*(self.block.by_name[name] for name in names))
 
 

@@ -41,7 +41,7 @@ class Watcher:
 
 
 class Lenient(Watcher):
-    """Passes over registers and bits that nobody knows: for those who want sizes, not results."""
+    """Ignores unknown registers and bits: for those who want sizes, not results."""
 
     def __init__(self) -> None:
         self.passed: list[str] = []

@@ -161,7 +161,7 @@ def _api(arguments: argparse.Namespace) -> ApiServer:
 
 
 def _config(arguments: argparse.Namespace, settings: Settings) -> NodeConfig | None:
-    """Read once now: a file that is wrong is told at the start."""
+    """Read once now: an invalid file is reported at the start."""
     if not arguments.config:
         return None
     from openrknn.kubernetes.api import ApiError

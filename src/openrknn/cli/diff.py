@@ -112,7 +112,7 @@ def _as_json(arguments: argparse.Namespace, found: list[Difference], words: str)
 
 
 def _finite(value: Any) -> Any:
-    """JSON has neither NaN nor infinity; as text they can still be told apart."""
+    """JSON has neither NaN nor infinity; as text they can still be distinguished."""
     match value:
         case float() if not math.isfinite(value):
             return str(value)

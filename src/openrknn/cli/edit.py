@@ -94,7 +94,7 @@ def _names(model: Model, pairs: list[str]) -> dict[str, str]:
 
 
 def _check(data: bytes, edited: Model) -> None:
-    """What is written must read back as what was meant."""
+    """The written file must read back as intended."""
     from dataclasses import replace
 
     from openrknn.container.load import load

@@ -1,4 +1,4 @@
-"""`openrknn examples`: the files that the guides name, laid into a folder."""
+"""`openrknn examples`: copies the files of the guides into a folder."""
 
 from __future__ import annotations
 

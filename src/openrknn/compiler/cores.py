@@ -4,8 +4,8 @@ The rule: a step is shared if the slowest core, meeting included, is estimated t
 `openrknn.cost`, where cores share the memory: three of them make a step that waits for it 1.6 times as fast, not
 three times. Lists for two and three cores are written if three cores save a tenth of the model's time that way, after
 what it costs that each operator is a job of its own then. Only what the vendor's files share is shared: convolutions,
-additions and copies. Lookup tables, pooling and repeated pixels are core 0's in all of them, so they are shared for
-whoever is bold, or asks for the lists and gets all shares.
+additions and copies. Lookup tables, pooling and repeated pixels are core 0's in all of them, so they are shared only
+for callers that request it, or that ask for the lists and get all shares.
 """
 
 from __future__ import annotations

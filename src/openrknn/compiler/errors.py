@@ -12,8 +12,8 @@ from openrknn.errors import RknnError, UnsupportedError
 class CompileError(RknnError):
     """The root of what the compiler raises.
 
-    `operators` are the names of the operators or values that it is about, the most telling first; nobody has to read
-    them out of the text. None of them: it is about the model as a whole.
+    `operators` are the names of the operators or values that it is about, the most telling first; callers need not
+    parse the text. None of them: it is about the model as a whole.
     """
 
     def __init__(self, *args: object, operators: Iterable[str] = ()) -> None:

@@ -109,7 +109,7 @@ def _without(refusal: Exception, model: bytes, names: list[str]) -> tuple[str, A
 
 
 def _second(model: bytes, names: list[str]) -> tuple[str, Any]:
-    """ONNX's reference evaluator; an error of ours where it does not take the model."""
+    """ONNX's reference evaluator; a `ModelError` if it rejects the model."""
     try:
         return _reference(model, names)
     except Exception as error:  # noqa: BLE001  (it raises types of its own)

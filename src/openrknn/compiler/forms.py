@@ -162,7 +162,7 @@ class BlockTurn:
 
 @dataclass(frozen=True, slots=True)
 class CachedAttention:
-    """Attention over a cache of keys and values that lie in memory as weights, and over rows that are new.
+    """Attention over a cache of keys and values that are stored as weights, and over rows that are new.
 
     Pixels are (head, token): heads that share keys lie side by side. Channels of scores are the rows of the cache,
     then the new ones (`fresh` channels: whole groups).

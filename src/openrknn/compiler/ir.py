@@ -80,7 +80,7 @@ class Op:
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any] = field(default_factory=dict)
-    """ONNX's, and `reason`: why nobody can do it."""
+    """ONNX's, and `reason`: why it is unsupported."""
     fused: tuple[str, ...] = ()
     """Names of the ONNX operators that went into this one."""
     form: Form | None = None
@@ -215,7 +215,7 @@ class Graph:
             op.inputs = [new if name == old else name for name in op.inputs]
 
     def prune(self) -> None:
-        """Drop operators whose results nobody uses, and values and constants that no operator names."""
+        """Drop operators whose results are unused, and values and constants that no operator names."""
         needed = set(self.outputs)
         kept: list[Op] = []
         for op in reversed(self.ops):

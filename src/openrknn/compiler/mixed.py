@@ -91,7 +91,7 @@ class _Search:
         return high
 
     def without(self, chosen: list[str], tries: int) -> list[str]:
-        """Borders cost too: what is fp16 in vain becomes int8 again. The last one was needed beside all others."""
+        """Borders cost time: operators that gain nothing from fp16 become int8. The last one was needed."""
         kept = list(chosen)
         for name in (*chosen[-2::-1][:tries], chosen[-1]):
             fewer = [entry for entry in kept if entry != name]

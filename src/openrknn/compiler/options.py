@@ -125,7 +125,7 @@ class CompileOptions:
     check: bool = True
     """Run the result on the software NPU and compare it with ONNX in float: outputs, and every operator."""
     check_seconds: float = 60.0
-    """What the check may take by estimate; beyond that it looks at less, and says so."""
+    """Estimated time limit of the check; beyond it, less is checked and a note is shown."""
     progress: Progress | None = None
 
     def __post_init__(self) -> None:

@@ -112,7 +112,7 @@ class Program:
     """The lists of several cores are one job (`link.joined`)."""
 
     def root(self, name: str) -> tuple[Tensor, int]:
-        """The buffer that a tensor lies in, and where."""
+        """The buffer of a tensor, and its offset there."""
         tensor, offset = self.tensors[name], 0
         while tensor.parent is not None:
             offset += tensor.parent_offset

@@ -5,7 +5,7 @@ is there once for every item, and its addresses are those of the item. Everythin
 each item, and the plan gives them the same memory. All items go through the steps up to the next change of the table or
 between NPU and CPU, and then through the following ones: a batch has about as many jobs as one item.
 
-Operators of the CPU cannot work on a part of an input or output, because these may lie in memory of the user's: a
+Operators of the CPU cannot work on a part of an input or output, because these may be in the user's memory: a
 Reshape copies the whole from or to internal memory.
 """
 
@@ -60,7 +60,7 @@ def repeat(program: Program, batch: int) -> Program:
 
 
 def _touched_by_cpu(program: Program) -> set[str]:
-    """Inputs that the CPU reads, and outputs that it reads or writes; what lies in an output counts as the output."""
+    """Inputs that the CPU reads, and outputs that it reads or writes; tensors inside an output count as the output."""
     named = {name for step in program.steps if step.is_cpu for name in (*step.inputs, *step.outputs)}
     return {program.root(name)[0].name for name in named}
 

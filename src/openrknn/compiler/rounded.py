@@ -131,7 +131,7 @@ def _int8_weights(array: Array, axis: int) -> Array:
 def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> tuple[Any, dict[str, str]]:
     """(a model, value -> the name of what its operator makes of rounded inputs); (None, {}) where it is too old.
 
-    Every operator is there twice: in float, and on the float numbers of its inputs as the file stores them. The
+    Every operator appears twice: in float, and on the float numbers of its inputs as the file stores them. The
     difference is what honest rounding costs one operator alone.
     """
     onnx = onnx_package()

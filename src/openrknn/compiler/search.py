@@ -7,7 +7,7 @@ Recipes are tried in the order of what they cost on a board, and measured on cal
 3. int8 and fp16 in one model, as few operators in fp16 as the bound needs (`accuracy.precision`),
 4. fp16.
 
-The first one that holds the bound is taken. If none does, it is the one that loses least, and a warning says so.
+The first one that holds the bound is taken. If none does, it is the one that loses least, and a warning is shown.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def quota(root: Path = Path("/")) -> int | None:
 
 
 def _core(root: Path, processor: int) -> tuple[str, str] | int:
-    """What is the same for the hardware threads of a core; where nothing says so, each is a core."""
+    """What is the same for the hardware threads of a core; if unknown, each counts as a core."""
     topology = root / f"sys/devices/system/cpu/cpu{processor}/topology"
     package, core = _text(topology / "physical_package_id"), _text(topology / "core_id")
     # A cluster of small systems numbers its cores from 0 again.

@@ -151,7 +151,7 @@ class Builder:
 
 
 def _arrange(slots: Sequence[Slot]) -> tuple[dict[int, int], bytes]:
-    """Where each slot lies in the table: wide ones first, so that each is aligned to its size."""
+    """Offset of each slot in the table: wide ones first, so that each is aligned to its size."""
     places: dict[int, int] = {}
     body = bytearray()
     for number, data, _, _ in sorted(slots, key=lambda slot: (-len(slot[1]), slot[0])):

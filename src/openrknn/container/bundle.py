@@ -344,7 +344,7 @@ def _check(bundle: Bundle, name: str) -> None:
 
 
 def _check_numbers(bundle: Bundle, name: str) -> None:
-    """JSON knows neither signs nor ends: whoever adds up or makes arrays gets numbers that can be."""
+    """JSON numbers have no limits: these are checked before they are added or used as sizes."""
     for number, part in enumerate(bundle.parts):
         found = (part.operators, part.macs, part.npu_macs, part.cpu_us, part.npu_us or 0.0)
         if not all(0 <= value < _LARGEST for value in found):

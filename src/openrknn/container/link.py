@@ -1,4 +1,4 @@
-"""The memory image of a model: where everything lies, and the commands with all addresses filled in.
+"""The memory image of a model: where everything is stored, and the commands with all addresses filled in.
 
 This is what a loader hands to the NPU. It equals, byte for byte, what the vendor's runtime 1.5.2 hands to the kernel
 (tests/witness), so the rules below are the vendor's:
@@ -68,7 +68,7 @@ class Image:
 
 
 def plan(model: Model) -> LinkPlan:
-    """Where each constant lies in weight memory, and how large the memories are."""
+    """Offset of each constant in weight memory, and how large the memories are."""
     offset = 0
     places: list[Mapping[str, int]] = []
     for graph in model.graphs:

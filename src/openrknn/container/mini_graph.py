@@ -140,7 +140,7 @@ def _internal_offset(entry: Entry, parts: MiniText) -> int:
 
 
 def _unnamed_constants(named: Sequence[Tensor], parts: MiniText) -> tuple[Tensor, ...]:
-    """What lies before the first weight, if anything does: slopes of PRelu, which no entry claims."""
+    """Bytes before the first weight, if any: slopes of PRelu, which no entry claims."""
     end = min((tensor.offset for tensor in named if tensor.data is not None), default=len(parts.weights))
     whole = _whole(len(named), _UNNAMED, Kind.WEIGHT, end)
     return (replace(whole, blob=1, data=parts.weights[:end]),) if end else ()

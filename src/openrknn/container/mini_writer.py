@@ -2,7 +2,7 @@
 
 Everything is linked while it is written: each place that holds an address gets the one that its tensor has in the plan
 [commands | compiler constants | weights | internal memory] with base 0, so that a loader only has to add where the
-image lies. In files of the vendor's converter the places hold these addresses already: head, task records, commands
+image is. In files of the vendor's converter the places hold these addresses already: head, task records, commands
 and constants of a file that is read and written again are equal byte for byte; the names are another FlatBuffer with
 the same content.
 """

@@ -85,7 +85,7 @@ class Model:
     unknown: tuple[str, ...] = ()
     """What the file has and this reader does not understand."""
     trailing_bytes: int = 0
-    """Bytes after the end of the model; nobody reads them."""
+    """Bytes after the end of the model; they are unused."""
 
     @cached_property
     def toolkit_version(self) -> str:

@@ -142,7 +142,7 @@ class Tensor:
     shape: tuple[int, ...]
     """Original order: NCHW for features, OIHW for weights."""
     native_shape: tuple[int, ...]
-    """As it lies in memory, e.g. [N, C1, H, W, C2]."""
+    """As stored in memory, e.g. [N, C1, H, W, C2]."""
     quantization: Quantization | None
     size_bytes: int
     """What the compiler allocated, padding included."""
@@ -273,7 +273,7 @@ def sorted_groups(groups: Iterable[RelocationGroup]) -> tuple[RelocationGroup, .
     """In the order that files have: by the bytes of the names (391 of 391 of the vendor's).
 
     librknnmrt 2.3.2 looks a tensor up that way. In another order it misses an input, and the NPU reads memory that
-    nobody wrote.
+    was never written.
     """
     return tuple(sorted(groups, key=lambda group: group.tensor.encode()))
 

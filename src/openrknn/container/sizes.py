@@ -11,7 +11,7 @@ _ALIGNMENT = 64
 
 
 def _stored_bytes(graph: Graph, kinds: Iterable[Kind]) -> int:
-    """Bytes of the constants of these kinds, each rounded up as it lies in memory."""
+    """Bytes of the constants of these kinds, each rounded up to its size in memory."""
     wanted = frozenset(kinds)
     return sum(
         -(-len(tensor.data) // _ALIGNMENT) * _ALIGNMENT

@@ -19,7 +19,7 @@ prediction, and a test fits again and compares. The others:
 - memory of several cores: additions and copies of 3.7 to 11 MB on one and three cores of an RK3588 (945 and 573 us,
   2002 and 1283 us).
 
-Of some chips nobody has published a figure of a whole network. They have rates of their nearest relative, so that
+For some chips no timing of a whole network is published. They have rates of their nearest relative, so that
 cycles can be compared, and no time: `is_fitted` is False.
 """
 

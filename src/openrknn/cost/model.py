@@ -66,7 +66,7 @@ class Cost:
     """Jobs: runs of the NPU between which the CPU works, or a table is loaded without ping-pong."""
     board: Board
     cpu_operators: int = 0
-    """Operators of the CPU, which take time that nobody counts here."""
+    """Operators of the CPU, whose time is not counted here."""
     unknown: int = 0
     """Operators whose commands could not be decoded; they are not counted either."""
 
@@ -106,7 +106,7 @@ class Cost:
 
     @property
     def open_driver_ms(self) -> float | None:
-        """`time_ms` with jobs that start as slowly as an open driver's; None where nobody has measured one."""
+        """`time_ms` with jobs that start as slowly as an open driver's; None if not measured."""
         if self.time_ms is None or self.board.open_submit_seconds is None:
             return None
         return self.time_ms + 1e3 * self.submits * (self.board.open_submit_seconds - self.board.submit_seconds)

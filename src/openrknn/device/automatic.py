@@ -6,9 +6,9 @@
        use it, else by the kernel's driver, `rknpu` or `rocket`
     3. the software NPU
 
-Only what is there decides, never whether it works: a board whose NPU has trouble says so, instead of becoming slow
-for no visible reason. The vendor's library runs models and matrix products as a whole; who wants to hand over tasks
-of its own (`open_device`) gets the driver below it.
+Only what is present decides, never whether it works: a faulty NPU is reported as an error, not hidden by a slow
+fallback. The vendor's library runs models and matrix products as a whole; callers that submit their own tasks
+(`open_device`) get the driver below it.
 """
 
 from __future__ import annotations

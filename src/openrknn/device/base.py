@@ -8,8 +8,8 @@ one of them is refused), so that no driver can forget a rule:
                                                  buffer that it is given stays until it returns
 
 A buffer that is freed while a job uses it is released when the job is done, and `close` waits for jobs of other
-threads. A fork waits until nobody is inside a hook; the child begins without running jobs. Memory of a kernel driver
-is the parent's: in a child such a device refuses work, and closing it gives back the child's descriptor only.
+threads. A fork waits until no thread is inside a hook; the child begins without running jobs. Memory of a kernel driver
+is the parent's: in a child such a device refuses work, and closing it releases the child's descriptor only.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class BaseDevice(Closing, ABC, Generic[_B]):
                 self._lock.notify_all()
 
     def discard(self, prepared: Prepared[_B]) -> None:
-        """A job that nobody runs any more."""
+        """A job that will not run any more."""
         with self._lock:
             prepared.is_closed = True
             for buffer in prepared.work.scratch:

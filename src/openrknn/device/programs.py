@@ -5,7 +5,7 @@ came out is kept in the user's cache (`openrknn.cachefiles`), after it ran once,
 made from: the words of the tasks, the digest of the constants, the address and size of every buffer, what earlier jobs
 left in the cores, chip and strictness, kernels and processor, and the code that makes it. A program is kept only if
 native kernels do all of it; weights that several programs of a model use are in the file of the first of them. It comes
-back with the notes of the decoder and its demands, so that nobody can tell the difference: a budget that it does not
+back with the notes of the decoder and its demands, so that results are identical: a budget that it does not
 meet has it decoded again, for the same error.
 """
 
@@ -60,7 +60,7 @@ class Ready:
         self.operations = operations
         """Of one run; see `Budget`."""
         self.meter: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered around each run, by whoever wants to know how busy the NPU is."""
+        """Entered around each run, to measure the NPU's load."""
         self.after_first: Callable[[], None] | None = None
         """Called once, when a run succeeded."""
         self._program, self._memory, self._buffers = program, memory, buffers

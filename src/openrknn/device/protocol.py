@@ -52,7 +52,7 @@ class LateConstants(Protocol):
 
     @property
     def ranges(self) -> Sequence[tuple[int, int]]:
-        """Where they lie in the first buffer of constants, in order: start and end."""
+        """Their places in the first buffer of constants, in order: start and end."""
 
     def complete(self, starts: Collection[int] | None = None) -> None:
         """Copy them, or those of the ranges that start so, if that has not been done."""
@@ -76,7 +76,7 @@ class Job:
     budget: Budget = UNLIMITED
     """What its tasks may ask of a software NPU."""
     constants_digest: bytes = b""
-    """Of what `constants` hold: whoever prepares the same tasks over the same constants again may be given what was
+    """Of what `constants` hold: preparing the same tasks over the same constants again may return what was
     made of them before. Empty: nothing is kept of this job."""
     late: LateConstants | None = None
     """Of constants that are not in memory yet; None: all of them are."""

@@ -156,7 +156,7 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
             return []
 
     def _submit(self, job: Job, tasks: RknpuBuffer, marks: Sequence[Mark], buffers: Sequence[RknpuBuffer]) -> None:
-        """Run a job and wait for it. Constants are not read back: nobody writes them."""
+        """Run a job and wait for it. Constants are not read back: they are never written."""
         for mark in marks:
             mark.set()
         self._sync((*buffers, tasks), SyncFlag.TO_DEVICE)

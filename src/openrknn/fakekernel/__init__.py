@@ -9,7 +9,7 @@
     engine         another process: the software NPU; it never sees an ioctl, as the drivers never compute
     files, debugfs, tree    device nodes, sysfs, debugfs and the device tree as files
     launch         starts a program so that it sees all this
-    events         for whoever wants to record what happens
+    events         for recording what happens
 """
 
 from __future__ import annotations

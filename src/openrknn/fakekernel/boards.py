@@ -14,7 +14,7 @@ __all__ = ["TreeNode", "board_for"]
 
 
 def board_for(chip: Chip) -> TreeNode:
-    """The board of a chip; chips that nobody described get a plain one."""
+    """The board of a chip; other chips get a generic one."""
     plain = TreeNode("ff660000.npu", chip.name, f"rockchip,{chip.name}-rknpu", 900_000)
     found = import_module(f"openrknn.chip.{chip.family}.board").NODES.get(chip.name, plain)
     assert isinstance(found, TreeNode)

@@ -186,7 +186,7 @@ def _make_driver(name: str, system: System) -> DrmDriver:
 
 
 def _raise_file_limit() -> None:
-    """Each buffer is an open file of ours."""
+    """Each buffer is a file that this process holds open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -96,7 +96,7 @@ class DrmDriver(ABC):
         return 0
 
     def refusal(self, file: OpenFile, kind: int, number: int) -> int:
-        """The errno for a request that nobody answers; 0 for one that does nothing."""
+        """The errno for an unsupported request; 0 for one that does nothing."""
         if kind != ord(drm.MAGIC):
             return errno.ENOTTY
         if file.node.is_render and min(drm.OF_DISPLAYS) <= number <= drm.LAST_OF_DISPLAYS:

@@ -108,7 +108,7 @@ def _report(job: int, space: ExecutionSpace, kind: str, lists: Lists) -> tuple[o
 
 
 def _end(failure: threading.ExceptHookArgs) -> None:
-    """An error that nobody foresaw: say it, and end. The other side fails the job and starts a new engine."""
+    """An unexpected error: report it, and exit. The other side fails the job and starts a new engine."""
     threading.__excepthook__(failure)
     sys.stderr.flush()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What happens on the emulated device, for whoever wants to record it.
+"""What happens on the emulated device, for recording.
 
 A hook is a callable that gets one `Event` after the other, never two at once, mostly in the thread that serves the
 program: the program waits until it returns, so the memory of buffers does not change meanwhile (unless another thread

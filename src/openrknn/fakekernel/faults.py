@@ -30,7 +30,7 @@ class FaultKind(StrEnum):
     """What happens to a start."""
 
     MISSING_INTERRUPT = "missing-interrupt"
-    """The work is done, and no interrupt says so."""
+    """The work is done, but no interrupt is raised."""
     STUCK = "stuck"
     """Nothing is done, and the core says nothing."""
     DMA_READ_ERROR = "dma-read-error"

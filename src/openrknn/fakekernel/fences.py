@@ -12,7 +12,7 @@ __all__ = ["Fence", "wait_for_descriptor"]
 
 
 class Fence:
-    """A moment in the future. The program holds one end of a socket; signalling sends a byte, which nobody reads."""
+    """A moment in the future. The program holds one end of a socket; signalling sends a byte, which is never read."""
 
     def __init__(self, driver: str, timeline: str) -> None:
         self.driver = driver
@@ -90,7 +90,7 @@ def _send_quietly(end: socket.socket) -> None:
 
 
 def wait_for_descriptor(descriptor: int, seconds: float) -> bool:
-    """Wait for a fence, whoever made it."""
+    """Wait for a fence of any origin."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

@@ -63,7 +63,7 @@ class OpenFile:
     key: int
     """Inode number of the program's end of the socket."""
     end: socket.socket
-    """Our end. When it hangs up, nobody has the file open any more."""
+    """Our end. It hangs up when the file is no longer open anywhere."""
     node: Node
     driver: Driver
     process: int
@@ -100,7 +100,7 @@ class Job:
     """Called each time before the engine gets it, with the scheduler's lock held."""
     on_done: list[Callable[[Job, Outcome], None]] = field(default_factory=list)
     hangs: bool = False
-    """Whether nobody hears of its failure before its time is over: rocket waits for an interrupt alone."""
+    """Whether its failure is reported only after the timeout: rocket waits for an interrupt alone."""
     failure: Outcome | None = None
     """Of a job that hangs: why."""
     deadline: float = 0.0

@@ -25,7 +25,7 @@ __all__ = ["Buffer", "Buffers", "Handles", "Inodes", "Space", "new_memory", "sea
 _MMAP_END = 1 << 44
 _SPACE_BYTES = 1 << 32
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-"""The size of a buffer is for ever: a program that shortened it under the engine's hands would crash it, and with it
+"""The size of a buffer is fixed: a program that shortened it under the engine's hands would crash it, and with it
 jobs of others. Nor can anybody seal it against writing."""
 _MOST_INODES = 1 << 16
 
@@ -90,7 +90,7 @@ class Buffers:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.removed: list[Buffer] = []
-        """Buffers that are gone and that the engine still has mapped; whoever talks to it empties this."""
+        """Buffers that are gone and that the engine still has mapped; emptied at the next message to it."""
         self.total_bytes = 0
         self._serials = itertools.count(1)
         self._by_inode: dict[int, Buffer] = {}
@@ -112,7 +112,7 @@ class Buffers:
         return self._add(new_memory(pages(size), label), flags, space)
 
     def adopt(self, descriptor: int, flags: int, space: Space) -> Buffer:
-        """The buffer behind a descriptor that a program hands in: one of ours, or foreign memory."""
+        """The buffer behind a descriptor that a program hands in: an emulated one, or foreign memory."""
         with self.lock:
             status = os.fstat(descriptor)
             known = self._by_inode.get(status.st_ino)
@@ -248,7 +248,7 @@ class Handles:
 
 
 class Inodes:
-    """Memory that was handed out and belongs to no device: the latest ones, because nobody says when it goes."""
+    """Memory that was handed out and belongs to no device: only the latest, because its release is not reported."""
 
     def __init__(self) -> None:
         self._known: dict[int, None] = {}
@@ -266,7 +266,7 @@ class Inodes:
 
 
 def new_memory(size: int, label: str) -> int:
-    """A descriptor of zeroed memory whose size nobody can change; ENOMEM if there is none."""
+    """A descriptor of zeroed memory of fixed size; ENOMEM if there is none."""
     try:
         descriptor = os.memfd_create(label, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:  # out of descriptors: to the program it looks like being out of memory

@@ -1,7 +1,7 @@
 """Jobs, the queues of the cores, and time.
 
 Each core has a queue. A job for several cores stands in the queues of all of them and starts when it is the first in
-each (as in the driver, which knows no priorities: the field is read by nobody). What hangs is ended by the engine's
+each (as in the driver, which knows no priorities: the field is not read). What hangs is ended by the engine's
 end; jobs of others that ran at that moment start again.
 
 A software NPU is slower than silicon, so time limits that programs give are stretched by `time_scale`.
@@ -63,7 +63,7 @@ class Scheduler:
         self._watcher.start()
 
     def submit(self, job: Job) -> None:
-        """Queue a job; it may start at once. Nobody waits for one of a file that was closed meanwhile."""
+        """Queue a job; it may start at once. Jobs of a file that was closed meanwhile are not waited for."""
         with self._condition:
             job.file.jobs.append(job)
             is_late = self._stopped or job.file.is_closed

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 __all__ = ["LOG", "unharmed"]
 
 LOG = logging.getLogger("openrknn.fakekernel")
-"""What a driver would print when it refuses something; an error with a traceback is a fault of ours."""
+"""What a driver would print when it refuses something; an error with a traceback is a bug in openrknn."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The open files of a device. One thread notices when the last copy of a program's end is gone.
 
 An open file is a pair of sockets: the program has one end, we have the other. Whatever happens to the program's end
-(copies, forks, exec, a kill), ours hangs up when nobody holds it any more, and then the file is closed.
+(copies, forks, exec, a kill), ours hangs up when its last copy is closed, and then the file is closed.
 """
 
 from __future__ import annotations

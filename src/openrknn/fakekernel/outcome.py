@@ -20,10 +20,10 @@ class Outcome(NamedTuple):
     error: str = ""
     """For people; empty if all went well."""
     problem: str = ""
-    """fault: an address in no buffer; commands: the NPU cannot execute them; stuck: it would wait for ever;
+    """fault: an address in no buffer; commands: the NPU cannot execute them; stuck: it would wait indefinitely;
     dma: memory did not answer; timeout; crash: the engine ended; cancelled: the program is gone."""
     notes: tuple[str, ...] = ()
-    """What its commands hold that boards are recorded to ignore, if nobody said so before."""
+    """What its commands hold that boards are recorded to ignore, if not reported before."""
     address: int | None = None
     """Of a fault, where it is known."""
     is_write: bool = False

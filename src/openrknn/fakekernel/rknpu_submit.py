@@ -146,7 +146,7 @@ class SubmitMixin:
 
 
 def _mask_of(job: Job, core: int) -> int:
-    """The interrupts that a core may raise: its last task says so."""
+    """The interrupts that a core may raise: a field of its last task."""
     _, raw = job.lists[core]
     return rknpu.TASK.unpack(raw, len(raw) - rknpu.TASK.size)["int_mask"]
 

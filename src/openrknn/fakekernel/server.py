@@ -205,7 +205,7 @@ class Server:
         return result
 
     def _buffer_file(self, key: int) -> OpenFile:
-        """A dma-buf has no open file of ours: its memory is its name."""
+        """A dma-buf has no open file here: it is identified by its memory."""
         inode = key & ~BUFFER_KEY
         if self._system.buffers.find_inode(inode) is None and not self._system.heap_inodes.knows(inode):
             raise OSError(errno.ENOTTY, "not a buffer of this device")

@@ -24,7 +24,7 @@ def pages(size: int) -> int:
 
 
 def counted_from(base: int, address: int, size: int = 0) -> int:
-    """What commands call an address if they count from a base; what lies below it comes after all the others.
+    """What commands call an address if they count from a base; addresses below it follow all the others.
 
     Memory with the base inside starts below 0: commands reach the rest of it.
     """

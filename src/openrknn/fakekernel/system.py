@@ -30,7 +30,7 @@ class System:
     """Why the hook is not called any more."""
     buffers: Buffers = field(default_factory=Buffers)
     heap_inodes: Inodes = field(default_factory=Inodes)
-    """Of memory that the dma-heaps gave out; nobody tells when it is freed."""
+    """Of memory that the dma-heaps gave out; its release is not reported."""
     frequency: int = 0
     governor: str = "rknpu_ondemand"
     delay_ms: int = 3000
@@ -53,7 +53,7 @@ class System:
             return space
 
     def drop_space(self, space: Space) -> None:
-        """Nobody uses it any more."""
+        """It is no longer used."""
         with self._lock:
             del self._spaces[space.number]
         if self.scheduler.link is not None:
@@ -71,7 +71,7 @@ class System:
             link.forget_removed()
 
     def emit(self, event: Event) -> None:
-        """Tell whoever records, one event at a time. Who fails at that (a full disk) is not asked again."""
+        """Pass one event at a time to the recorders. A recorder that fails (a full disk) is removed."""
         if self.hook is None:
             return
         with self._telling:

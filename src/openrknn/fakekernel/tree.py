@@ -32,7 +32,7 @@ __all__ = ["Tree", "remove_stale"]
 PREFIX = "openrknn-device-"
 _LOCK = "lock"
 _MARK = b"openrknn device\n"
-"""In the lock: the folder is one of ours."""
+"""In the lock: the folder is an emulated device's."""
 _OURS = ("paths", "socket", "root", "lib", _LOCK)
 _LONGEST_SOCKET = 100
 """Paths of sockets have at most 107 bytes."""
@@ -145,7 +145,7 @@ def _base() -> str:
 
 
 def remove_stale() -> None:
-    """Clean up after devices that were killed: nobody holds their lock."""
+    """Clean up after devices that were killed: their lock is free."""
     for folder in Path(_base()).glob(f"{PREFIX}*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)

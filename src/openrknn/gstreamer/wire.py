@@ -92,4 +92,4 @@ def _version() -> int:
 
 
 WIRE_VERSION = _version()
-"""Part of every request: a plugin that was built by another openrknn is told so."""
+"""Part of every request: a plugin of another version gets an error."""

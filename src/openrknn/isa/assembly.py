@@ -2,7 +2,7 @@
 
     CNA.CONV_CON1 conv_mode=direct in_precision=int8 proc_precision=int8 argb_in=off group_line_off=1
     DPU.BS_OW_CFG size_e_0=2 size_e_1=2 size_e_2=2 rgp_cnter=all +0x00001000       # undeclared bits
-    ?0x0401[0x2004] 0x0000000e                                                     # a register nobody knows
+    ?0x0401[0x2004] 0x0000000e                                                     # an unknown register
     SYNC
     ENABLE cna=1 core=1 dpu=1 dpu_rdma=1
 

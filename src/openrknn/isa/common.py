@@ -66,7 +66,7 @@ def moved(register: type[Register], offset: int) -> type[Register]:
 
 
 def unknown(*offsets: int) -> tuple[type[Unknown], ...]:
-    """Registers that streams write and nobody understands, named after their offsets."""
+    """Registers that streams write, of unknown meaning, named after their offsets."""
     return tuple(Unknown.place(offset=offset, name=f"UNKNOWN_{offset:04X}") for offset in offsets)
 
 

@@ -210,7 +210,7 @@ class EwPart(IntEnum):
 
 
 class OperandKinds(IntFlag):
-    """Kinds of per-channel operands that BRDMA or NRDMA reads, in the order in which they lie in memory. [T E]"""
+    """Kinds of per-channel operands that BRDMA or NRDMA reads, in their order in memory. [T E]"""
 
     ALU = 1
     """32 bits per channel."""

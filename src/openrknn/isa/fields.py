@@ -4,7 +4,7 @@
     Unsigned      0 .. 2**n - 1                              itself
     Signed        -2**(n-1) .. 2**(n-1) - 1                  two's complement of the field's width
     Size          1 .. 2**n                                  minus one
-    Atoms         a count of atoms; SignedAtoms likewise     itself; two's complement
+    Atoms         a count of atoms; SignedAtoms: signed      itself; two's complement
     Address       a byte address                             without the low bits that the field leaves out
     Flag          False, True                                one bit
     Bits          a BitPattern: a float or an integer,       itself

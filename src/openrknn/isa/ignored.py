@@ -1,7 +1,7 @@
-"""What boards are recorded to ignore: bits that no field declares, words for nobody, stages that nobody set up.
+"""What boards are recorded to ignore: undeclared bits, words without a target, stages that were not configured.
 
 A program that a board runs with the right answer shows that whatever else it writes does not change the answer. Each
-row stands on such a run and holds for its chips only. What is not in this table may change a result, and stops a run.
+row is based on such a run and holds for its chips only. What is not in this table may change a result, and stops a run.
 """
 
 from __future__ import annotations

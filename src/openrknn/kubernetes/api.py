@@ -25,7 +25,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECONDS = 10.0
 _MOST_BYTES = 4 * 1024 * 1024
 _MOST_LINE_BYTES = 1024 * 1024
-"""One event of a watch; a slice of ours has some 50 kB at most."""
+"""One event of a watch; a slice of this driver has at most about 50 kB."""
 _MOST_WAIT_SECONDS = 60.0
 
 
@@ -59,7 +59,7 @@ class Lines:
             yield line
 
     def close(self) -> None:
-        """Wakes whoever reads."""
+        """Wakes the reader."""
         with contextlib.suppress(OSError, AttributeError):
             self._connection.sock.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):

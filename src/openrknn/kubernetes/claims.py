@@ -2,7 +2,7 @@
 
 The state is on the disk and at the API server, never in this process: two instances may serve the same claims, and each
 may be killed at any moment. A claim has two files, the CDI file and a record of which claim it was written for. The
-record is written first and removed last, so that whoever finds a file knows whose it is.
+record is written first and removed last, so that the owner of every file is known.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Claims:
         return {path.name[len(FILES) : -len(".json")] for path in self._folder.glob(f"{FILES}*.json")}
 
     def sweep(self) -> list[str]:
-        """Remove what nobody will ever unprepare; uids of the claims that were removed.
+        """Remove prepared claims that will never be unprepared; uids of the claims that were removed.
 
         A claim goes only if the API server itself says that it does not exist, or that it is another one now. Files
         without a record are of older versions, and stay.
@@ -198,7 +198,7 @@ def _address(namespace: str, name: str) -> str:
 
 
 def _parameters(claim: Mapping[str, Any], driver: str) -> list[str]:
-    """Kinds of parameters that are meant for us: nobody should believe that they do something."""
+    """Kinds of parameters for this driver: rejected, so that they are not silently ignored."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     given = [one.get("opaque") or {} for one in (allocation.get("devices") or {}).get("config") or ()]
     ours = [one.get("parameters") or {} for one in given if one.get("driver") == driver]

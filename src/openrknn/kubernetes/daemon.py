@@ -1,4 +1,4 @@
-"""The program behind `openrknn device-plugin`: looks, tells the kubelet, and looks again, until it is told to stop."""
+"""The program behind `openrknn device-plugin`: looks, tells the kubelet, and looks again, until it is stopped."""
 
 from __future__ import annotations
 

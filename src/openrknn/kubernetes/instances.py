@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"[0-9a-f]{14}")
 
 
 def new_token() -> str:
-    """Greater for whoever starts later; 14 characters, because the path of a socket has at most 107."""
+    """Greater for later starts; 14 characters, because the path of a socket has at most 107."""
     # Not the wall clock: boards without a battery jump when they first hear the time. An earlier boot is dead.
     moment = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
     return f"{moment & 0xFF_FFFF_FFFF:010x}{secrets.randbelow(1 << 16):04x}"
@@ -54,7 +54,7 @@ class Family:
         return any(other > token and not is_dead(path) for other, path in self.members())
 
     def remove_dead(self, token: str) -> list[Path]:
-        """Sockets that nobody listens on any more: those of processes that were killed."""
+        """Sockets without a listener: those of processes that were killed."""
         dead = [path for other, path in self.members() if other != token and is_dead(path)]
         hidden = self._folder.glob(f".{self._prefix}-*{self._suffix}")
         dead += [path for path in hidden if _is_old(path) and is_dead(path)]
@@ -73,7 +73,7 @@ def _is_old(path: Path) -> bool:
 
 
 def is_dead(path: Path) -> bool:
-    """Whether nobody listens. In doubt (it is busy, or we may not connect) somebody does."""
+    """Whether no process listens. In doubt (it is busy, or we may not connect) somebody does."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1.0)
         try:

@@ -43,5 +43,5 @@ def write_labels(folder: Path, units: Sequence[Unit]) -> None:
 
 
 def file(folder: Path) -> Path:
-    """The file of ours in NFD's folder."""
+    """This program's file in NFD's folder."""
     return folder / _FILE

@@ -1,6 +1,6 @@
-"""What the API server holds of ours: filled by lists, watches and the answers to our own writes.
+"""This driver's objects in the API server: filled by lists, watches and the answers to our own writes.
 
-It is a mirror and never a memory: what is in here was told by the API server, and whatever is told later replaces it.
+It is a mirror and never a memory: all of it comes from the API server, and later data replaces it.
 Only slices of this driver on this node are kept, whatever the server sends.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["ObjectStore"]
 
 _MOST = 64
-"""Slices of ours; more than that are not kept, and deleted step by step."""
+"""Slices of this driver; more than that are not kept, and deleted step by step."""
 
 
 class ObjectStore:

@@ -50,7 +50,7 @@ class DevicePlugin:
         self._closed = False
 
     def update(self, offers: tuple[Offer, ...], reasons: Mapping[str, str | None]) -> None:
-        """New devices or another health; whoever watches is told if anything changed."""
+        """New devices or another health; watchers are notified if anything changed."""
         with self._changed:
             if offers == self._offers and reasons == self._reasons:
                 return

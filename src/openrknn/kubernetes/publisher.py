@@ -220,7 +220,7 @@ class Publisher:
         self._known.remove({"metadata": {"name": item["metadata"]["name"]}})
 
     def _is_so(self, name: str, have: Mapping[str, Any], want: Mapping[str, Any]) -> bool:
-        """Whether nothing is missing and nobody added anything, but for what the API server itself adds."""
+        """Whether nothing is missing and nothing was added, except for what the API server itself adds."""
         if not _holds(have, want):
             return False
         return _equal(have, want) or self._normal.get(name) == (_without(want, "pool"), _without(have, "pool"))

@@ -1,6 +1,6 @@
 """Tells the kubelet how each device is (DRAResourceHealth): it puts that into the status of the pods that have it.
 
-The kubelet forgets what it was told after a while (`health_check_timeout_seconds`), so it is told again and again, and
+The kubelet discards reports after a while (`health_check_timeout_seconds`), so they are repeated, and
 when our own look at the devices is too old we say that we do not know.
 """
 

@@ -83,8 +83,8 @@ class Socket:
     def __init__(self, path: Path, services: Mapping[str, object], workers: int = 8) -> None:
         """Take the path over, if a process that was killed left it.
 
-        gRPC deletes the path it was given when it stops, whoever serves there by then. So it gets a name of its own,
-        hidden (the kubelet passes over those), and the file is moved into its place once somebody listens on it.
+        gRPC deletes the path it was given when it stops, even if another process serves there by then. So it gets a
+        hidden name (the kubelet ignores those), and the file is moved into place once the server listens.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         own = path.with_name(f".{path.name}")

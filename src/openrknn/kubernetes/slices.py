@@ -30,7 +30,7 @@ _MOST_COUNTERS = 8
 
 @dataclass(frozen=True)
 class Pool:
-    """The devices of a node, and how they are told."""
+    """The devices of a node, and how they are published."""
 
     offers: tuple[Offer, ...]
     shares: Mapping[str, int]
@@ -100,7 +100,7 @@ def pool(
 
 
 def parts(settings: Settings, units: Sequence[Unit]) -> tuple[Offer, ...]:
-    """Every device that a claim of this node may name, however it is told: claims outlive a change of settings."""
+    """Every device that a claim of this node may name, in any form: claims outlive a change of settings."""
     found: list[Offer] = []
     for unit in units:
         if unit.driver != "rocket" and unit.cores > 1:

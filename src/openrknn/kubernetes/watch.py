@@ -21,7 +21,7 @@ __all__ = ["SLICES", "SliceWatch", "listed"]
 _LOG = logging.getLogger(__name__)
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _PAGE = 16
-"""Objects per answer; a node has two or three of ours."""
+"""Objects per answer; a node has two or three."""
 _MOST_PAGES = 1000
 _WATCH_SECONDS = 60
 """After that the server ends the watch, and everything is listed again: nothing is lost for longer."""

@@ -1,7 +1,7 @@
 """Memory layouts of the NPU's tensors, with pack and unpack.
 
 layout.features     feature maps NC1HWC2 with any pitches; rows of packed pixels
-layout.arrange      NC1HWC2 to NCHW and back, native and into arrays of yours
+layout.arrange      NC1HWC2 to NCHW and back, native and into given arrays
 layout.weights      convolution and depthwise weights in tiles
 layout.compression  weights as the decompressor wants them, to plain bytes
 layout.compressor   the way back

@@ -29,7 +29,7 @@ _RANK = 5
 class Arrangement:
     """The way from one place in memory, [N, C1, H, W, C2], to [N, C, H, W]; everything is worked out once.
 
-    With `scale` the result is float32, `(stored - zero_point) * scale`; float16 is widened where `to_float` says so.
+    With `scale` the result is float32, `(stored - zero_point) * scale`; with `to_float`, float16 becomes float32.
     """
 
     def __init__(

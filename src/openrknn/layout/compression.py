@@ -27,7 +27,7 @@ are rotated left by one bit, so that the sign is the lowest; the value is the up
 as it is. Between runs, where a value cannot be 0, upper halves from 0 on are stored one higher.
 
 Found in pairs of files that the toolkit built with and without compression, on networks with weights made for it: with
-these rules every lane of every file gives back the bytes of its twin. Lanes that are short of a whole turn end in
+these rules every lane of every file decodes to the bytes of its twin. Lanes that are short of a whole turn end in
 padding.
 """
 

@@ -28,7 +28,7 @@ _FEATURE_RANK = 5
 
 @dataclass(frozen=True, slots=True)
 class FeatureLayout:
-    """Where each element of an [N, C, H, W] map lies. Make one with `dense` or `from_native`."""
+    """The address of each element of an [N, C, H, W] map. Make one with `dense` or `from_native`."""
 
     batches: int
     channels: int

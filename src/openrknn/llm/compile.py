@@ -59,7 +59,7 @@ _MOST_TOKENS = 1024
 _ROWS = 4096
 _SQUARES = "squares"
 _PARTS = 100
-"""What is told of a graph."""
+"""Information about a graph."""
 _MOST_BYTES = (1 << 32) - (1 << 26)
 """What the addresses of one domain leave for weights, cache and everything else."""
 

@@ -1,4 +1,4 @@
-"""What computes logits: the float reference, or the NPU. Generation and servers stand on this interface alone."""
+"""What computes logits: the float reference, or the NPU. Generation and servers depend on this interface alone."""
 
 from __future__ import annotations
 

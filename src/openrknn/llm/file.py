@@ -1,6 +1,6 @@
 """A compiled language model: one zip with the `.rknn` of its steps, rows of the embedding, and a manifest.
 
-manifest.json       the configuration, what the graphs are for, how the cache lies in memory
+manifest.json       the configuration, what the graphs are for, the memory layout of the cache
 step.rknn           graphs of one and of several tokens, which share their weights
 embedding.bin       rows of half floats, scaled as the first layer takes them
 positions.bin       models of embeddings with learned positions: what is added to the rows of a text
@@ -41,7 +41,7 @@ class StepEntry:
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
-    """How rows lie in the cache: [layers, 2, heads, groups, blocks, kernels of a group, channels of a block].
+    """Layout of rows in the cache: [layers, 2, heads, groups, blocks, kernels of a group, channels of a block].
 
     Keys are kernels over the numbers of a head, values are kernels over rows.
     """

@@ -43,7 +43,7 @@ class LazyConstants(dict[str, Array]):
         """Called with the share of all arrays that were made."""
 
     def put(self, name: str, make: Callable[[], Array], shape: tuple[int, ...], *, is_packed: bool = False) -> str:
-        """`is_packed`: another graph has packed it already, so that nobody looks at its numbers."""
+        """`is_packed`: another graph has packed it already, so its numbers are not used."""
         zeros = np.broadcast_to(np.float32(0), shape)
         self._makers[name] = (lambda: zeros) if is_packed else make
         super().__setitem__(name, np.zeros(0))

@@ -50,7 +50,7 @@ class LazyStored(dict[str, StoredWeights]):
         self._makers[name] = make
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Made anew each time: nothing is kept."""
+        """Computed each time: nothing is cached."""
         return self._makers[name]() if name in self._makers else default
 
 

@@ -1,7 +1,7 @@
 """`NpuEngine`: a compiled language model on the NPU, or on the software NPU. One job per step.
 
 The CPU looks up a row of the embedding, writes the rotation of the position, starts the job, and copies new keys and
-values to their rows of the cache, which stays in the memory of the device. One sequence at a time lies there; others
+values to their rows of the cache, which stays in the memory of the device. It holds one sequence at a time; others
 keep their rows here until they are used again.
 """
 

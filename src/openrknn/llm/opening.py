@@ -39,7 +39,7 @@ def open_model(
 
     `sequences` are computed together, `capacity` is how many tokens a conversation may have, `drafts` how many tokens
     n-grams propose at a time. A compiled model runs on the NPU or on the software NPU (`device`); weights that are not
-    compiled run in float on the CPU, and `details.notice` says so.
+    compiled run in float on the CPU, and `details.notice` reports it.
     """
     path = find_model(where)
     speculation = Speculation.ngrams(drafts) if drafts else None

@@ -81,7 +81,7 @@ class Masks:
 
 
 def turn_places(size: int, turned: int, kernels: int, channels: int) -> npt.NDArray[np.int64]:
-    """Where cosines (of both halves) and sines (of both halves) lie in the weights of a rotation."""
+    """Offsets of cosines (of both halves) and sines (of both halves) in the weights of a rotation."""
     low, high = np.arange(turned // 2), np.arange(turned // 2) + turned // 2
     made, read = np.concatenate([low, high, low, high]), np.concatenate([low, high, high, low])
     return weight_places(made, read, size, kernels, channels)

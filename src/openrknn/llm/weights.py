@@ -1,6 +1,6 @@
 """Canonical names of a language model's weights, and what a source of them can do.
 
-Matrices are [outputs, inputs]. Rotary halves are laid out as `Rope` says, whatever the file does. Norm weights are
+Matrices are [outputs, inputs]. Rotary halves have the layout of `Rope`, independent of the file. Norm weights are
 what the normalised numbers are multiplied by (Gemma's files store one less).
 
 | name | shape |

@@ -1,7 +1,7 @@
 """SSDLite of TensorFlow's detection API as ONNX, from a graph of TensorFlow.js.
 
-The picture enters behind the preprocessor, which is a bilinear scaling and 2 / 255 x - 1 (the mean and the scale that
-the compiler is told), and the graph ends before the postprocessor: twelve convolutions, the places and the scores of
+The picture enters behind the preprocessor, which is a bilinear scaling and 2 / 255 x - 1 (mean and scale are
+options of the compiler), and the graph ends before the postprocessor: twelve convolutions, the boxes and scores of
 six grids, which `openrknn.vision` decodes. So everything is on the NPU, each head has a scale of its own, and nothing
 is transposed or concatenated.
 
@@ -29,7 +29,7 @@ _GRIDS = 6
 _HEADS = ("BoxEncodingPredictor", "ClassPredictor")
 _OPSET = 13
 _FOLDED = ("Mul", "BiasAdd", "FusedBatchNorm", "FusedBatchNormV3")
-"""Operators that go into the convolution before them, whose result nobody else may see then."""
+"""Operators that go into the convolution before them, whose result must have no other reader."""
 
 
 @dataclass

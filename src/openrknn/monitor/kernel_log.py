@@ -17,7 +17,7 @@ _MOST_NEW_BYTES = 256 * 1024
 
 
 def kernel_log(root: Path) -> tuple[str, ...] | None:
-    """Its lines, the oldest first; None where nobody may read it."""
+    """Its lines, the oldest first; None without permission to read it."""
     if root == Path("/") and (lines := _from_kernel()) is not None:
         return lines
     texts = [text for path in _FILES if (text := files.text(root, path)) is not None]

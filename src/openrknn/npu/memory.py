@@ -1,7 +1,7 @@
 """Device memory: buffers at addresses, and views into them that cannot leave them.
 
 A DMA of the NPU walks through memory in nested steps. `Memory.strided` turns such a walk into a NumPy view without a
-copy, after checking that its first and last byte lie in one buffer; on a board the access would be an IOMMU fault.
+copy, after checking that its first and last byte are in one buffer; on a board the access would be an IOMMU fault.
 """
 
 from __future__ import annotations

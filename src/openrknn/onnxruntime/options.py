@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 def request(providers: Any, provider_options: Any) -> Request | None:
-    """What is asked of us; None if the program wants others and nobody says otherwise."""
+    """The options for openrknn; None if the program chose other providers and nothing overrides it."""
     forced = os.environ.get(PROVIDERS_VARIABLE, "").strip().lower() in {RKNN.lower(), "rknn", "1", "on", "true"}
     if providers is None or not len(providers):
         wanted: dict[str, dict[str, Any]] = {RKNN: {}, CPU: {}} if providers is None or forced else {}

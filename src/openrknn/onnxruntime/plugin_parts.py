@@ -30,7 +30,7 @@ PREFIX = "ep.rknnexecutionprovider."
 
 
 class GoneError(RknnError):
-    """A number that was given back, or never given."""
+    """A number that was released, or never issued."""
 
 
 @dataclass(slots=True)

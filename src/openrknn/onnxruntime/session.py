@@ -73,7 +73,7 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]
     # ------------------------------------------------------------ opening
 
     def _open(self, asked: Request) -> None:
-        """Split the model. What no part of ours can read, ONNX Runtime gets, and its exceptions are the program's."""
+        """Split the model. ONNX Runtime gets models that openrknn cannot read; its exceptions reach the program."""
         options = partition_options(asked.options, cpu_options(self._sess_options_initial))
         self._sess_options = self._sess_options_initial or onnxruntime.SessionOptions()
         if self._sess_options.enable_profiling:

@@ -44,7 +44,7 @@ def compiler_version() -> str:
 
 
 class Cache:
-    """Files named by what they were made from. What cannot be read or written is made anew: nothing fails here."""
+    """Files named by what they were made from. What cannot be read or written is made again: nothing fails here."""
 
     def __init__(self, where: str | os.PathLike[str] | bool) -> None:
         self.folder: Path | None = None
@@ -105,7 +105,7 @@ class Cache:
 
 
 def calibration_digest(calibration: Any) -> str:
-    """Of what a user gave; what cannot be told apart by content is told by its identity."""
+    """Of what a user gave; objects that content cannot distinguish are distinguished by identity."""
     if calibration is None:
         return ""
     digest = hashlib.sha256()

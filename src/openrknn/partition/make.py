@@ -113,7 +113,7 @@ def _bound(port: Port, shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
 def _proven(
     built: Built, model: Any, inputs: tuple[Port, ...], outputs: tuple[Port, ...], cpu_options: Any
 ) -> Built:  # fmt: skip
-    """ONNX Runtime has to take every part of the CPU; a border of a type that nobody knows makes it one part."""
+    """ONNX Runtime has to take every part of the CPU; a border of unknown type makes it one part."""
     reason = _uncut(built, inputs, outputs)
     try:
         for part in built.parts if not reason else ():

@@ -33,7 +33,7 @@ from openrknn.wholefiles import write_atomically
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
-"""So many shapes are compiled when they are first seen; a loop that grows would compile for ever."""
+"""So many shapes are compiled when they are first seen; a growing loop would compile indefinitely."""
 _OFTEN = 3
 _ROUNDINGS = 3
 """Later ones when they come again and again."""

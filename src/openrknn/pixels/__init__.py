@@ -1,7 +1,7 @@
 """Images in memory: pixel formats, and the one-step conversion of crop, scale, colour and borders.
 
-`specification` says in NumPy what is computed; `native` gives the same bytes. Cameras, decoders and the emulated RGA
-stand on it; `openrknn.video` is what users call.
+`specification` defines the result in NumPy; `native` gives the same bytes. Cameras, decoders and the emulated RGA
+use it; `openrknn.video` is the public interface.
 """
 
 from __future__ import annotations

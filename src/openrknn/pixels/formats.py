@@ -1,4 +1,4 @@
-"""How the pixels of a video frame lie in memory, and how its numbers become colours."""
+"""Memory layouts and colour spaces of video frames."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def matrix(space: ColourSpace, values: ColourRange) -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Where one number of a pixel lies: byte `step * (x // share) + offset` of its plane's row."""
+    """The address of one component of a pixel: byte `step * (x // share) + offset` of its plane's row."""
 
     plane: int
     step: int

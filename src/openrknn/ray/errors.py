@@ -2,12 +2,12 @@
 
 RknnError
 └── JobError
-    ├── ItemsError          nothing to do, or items that cannot be told apart
+    ├── ItemsError          nothing to do, or items that cannot be distinguished
     ├── ChangedJobError     the folder holds a job with another model, other options or other items
     ├── BusyJobError        another process works on the same job
     ├── TooManyErrorsError  more items failed than allowed
     ├── ClusterError        Ray is not there, or has no NPU to offer
-    └── IncompleteJobError  parts are missing that nobody could compute
+    └── IncompleteJobError  parts are missing that could not be computed
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class JobError(RknnError):
 
 
 class ItemsError(JobError):
-    """Nothing to do, or items that cannot be told apart."""
+    """Nothing to do, or items that cannot be distinguished."""
 
 
 class ChangedJobError(JobError):
@@ -45,4 +45,4 @@ class ClusterError(JobError):
 
 
 class IncompleteJobError(JobError):
-    """Parts are missing that nobody could compute."""
+    """Parts are missing that could not be computed."""

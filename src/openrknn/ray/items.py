@@ -147,7 +147,7 @@ def _mark(path: str) -> str:
 
 
 def _bytes(path: str) -> bytes:
-    """Empty where it cannot be read: the worker then says so."""
+    """Empty where it cannot be read: the worker then reports it."""
     try:
         with open(path, "rb") as file:
             return file.read()

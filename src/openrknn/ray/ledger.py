@@ -6,9 +6,10 @@
     ├── table.parquet               everything, when all parts are there
     └── .lock                       held by the process that works on it
 
-Items are cut into parts when the job is made, by their order, and never again: whoever computes part 12, and however
-often, computes the same items. A part is written beside its place, synced and renamed, by one process; so it is there
-as a whole or not at all, and once. Its name holds its digest: what the disk has lost is found and computed again.
+Items are cut into parts when the job is made, by their order, and never again: whichever worker computes part 12,
+and however often, computes the same items. A part is written beside its place, synced and renamed, by one
+process; so it is there as a whole or not at all, and once. Its name holds its digest: what the
+disk has lost is found and computed again.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Actors:
         self._plan = ray.put(plan)
 
     def run(self, works: Sequence[Work]) -> Iterator[tuple[int, list[Row]]]:
-        """As they come."""
+        """In order of completion."""
         data = self._ray.data
         context = data.DataContext.get_current()
         old = context.max_errored_blocks, context.enable_progress_bars

@@ -200,7 +200,7 @@ def _pixels(work: Work, at: int) -> Callable[[], Any]:
 
 
 def _settled(action: Callable[[], Any]) -> Callable[[], Any]:
-    """Done now; what came of it is told later, where it belongs."""
+    """Run now; the result is reported later, in its place."""
     try:
         value = action()
     except Exception as error:  # noqa: BLE001 - raised again for the item that it is about

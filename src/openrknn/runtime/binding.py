@@ -42,7 +42,7 @@ def _named(view: Array, name: str) -> InputView:
 
 
 class Binding:
-    """Inputs and outputs of a session as they lie in device memory.
+    """Inputs and outputs of a session as stored in device memory.
 
         bound = session.bind()
         bound.inputs["images"][...] = frame         # uint8 [N, H, W, C], rows padded as the NPU wants them
@@ -113,7 +113,7 @@ class Binding:
         return {port.name: port.read(kind) for port in program.outputs}
 
     def close(self) -> None:
-        """It can run no more. User memory is given back; views of it stay valid."""
+        """It cannot run any more. User memory is released; views of it stay valid."""
         program, self.program = self.program, None
         while self._exported:
             os.close(self._exported.popitem()[1].fd)

@@ -199,7 +199,7 @@ class LocalEngine:
         return memory_report(self._store, self._internal, programs)
 
     def forget_programs(self) -> None:
-        """Programs are made anew when they are needed: with other custom operators, or in other memory."""
+        """Programs are made again when they are needed: with other custom operators, or in other memory."""
         for program in self._programs.values():
             program.close()
         self._programs.clear()
@@ -227,7 +227,7 @@ class LocalEngine:
         return True
 
     def use_weights(self, memory: Bytes) -> bool:
-        """Keep the constants in memory that exists already; whether the device can, and nobody shares them."""
+        """Keep the constants in memory that exists already; whether the device can, and they are not shared."""
         if not self._store.can_move(memory):
             return False
         self.forget_programs()

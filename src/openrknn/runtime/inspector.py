@@ -21,7 +21,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Window(NamedTuple):
-    """Where a tensor lies that is a part of another one. Files do not say how far apart its surfaces are."""
+    """The place of a tensor that is a part of another one. Files do not say how far apart its surfaces are."""
 
     root: str
     start: int

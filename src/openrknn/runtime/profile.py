@@ -60,7 +60,7 @@ class Profile:
     device: str
     cores: int
     cost: Cost | None = None
-    """What the estimate stands on."""
+    """What the estimate is based on."""
 
     @property
     def seconds(self) -> float:

@@ -75,7 +75,7 @@ class Runner(AsyncClosing):
 
         `inputs`: one array, a list or tuple in the model's order, or a dict by name. uint8 pictures go in as they are;
         the model subtracts the mean and divides by std itself. Other numbers are normalized and quantized as the model
-        says. The shape shows whether an array is NHWC or NCHW; where it fits both, `layout` has to say so. With
+        says. The shape shows whether an array is NHWC or NCHW; if it fits both, `layout` must be given. With
         `pass_through` the arrays are bytes in the model's own type and memory layout.
 
         `outputs`: "float" (float32 in the original shape), "raw" (stored elements in the original shape) or "native"

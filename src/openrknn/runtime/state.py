@@ -2,7 +2,7 @@
 
 Two programs of the same graph take turns. They share all memory, but the state that one of them writes is where the
 other one reads: nothing is copied, converted or rounded between steps. Where an output and the input that it becomes do
-not lie in memory in the same way, the state is read and fed again, once a step.
+not have the same memory layout, the state is read and fed again, once a step.
 
 Models from TFLite and TensorFlow have inputs that are [N, C, H, W] for us and outputs that are [N, H, W, C]: which of
 the two a state is, follows from the shapes, or from `layout=` where they do not say it. A state has the shape of its

@@ -62,9 +62,9 @@ class Result:
 
     data: bytes
     refusal: str = ""
-    """Text of a named error of ours, or of the library's exception."""
+    """Text of a named openrknn error, or of the library's exception."""
     is_named: bool = True
-    """Whether the refusal is an error of ours; else an exception of the library, with its type."""
+    """Whether the refusal is an openrknn error; else an exception of the library, with its type."""
     guards: frozenset[str] = frozenset()
 
 

@@ -1,4 +1,4 @@
-"""Takes rights away from the current process, for ever: rlimits, no new privileges, seccomp, Landlock."""
+"""Permanently drops rights of the current process: rlimits, no new privileges, seccomp, Landlock."""
 
 from __future__ import annotations
 

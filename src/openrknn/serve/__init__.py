@@ -5,7 +5,7 @@
     with running(Settings(sources=["yolo.rknn"], http_port=0, grpc_port=0)) as server:
         print(server.url, server.grpc_address)
 
-    plane       the data plane that both protocols stand on: repository, queues, contexts, statistics
+    plane       the data plane of both protocols: repository, queues, contexts, statistics
     rest        HTTP: the protocol, pictures, limits, the OpenAPI description
     rpc         gRPC: the same protocol, its health service, messages described at run time
     sources     models from HTTP(S) and S3-compatible storage

@@ -30,7 +30,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def one_line(text: str) -> str:
-    """Text from the network for a log: nobody forges a second line or moves the cursor of a terminal."""
+    """Text from the network for a log: it cannot forge a second line or move a terminal's cursor."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)

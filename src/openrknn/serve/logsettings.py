@@ -18,7 +18,7 @@ _MOST_VERBOSE = (1 << 31) - 1
 
 
 class _Sieve(logging.Filter):
-    """Leaves out our own records of levels that nobody wants; those of other libraries pass."""
+    """Leaves out our own records of disabled levels; those of other libraries pass."""
 
     def __init__(self, hidden: set[int]) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ PROCESSES, IN_PROCESS = "process", "in-process"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What nobody may exceed. Everything that waits or is kept in memory has a bound."""
+    """Limits for all clients. Everything that waits or is kept in memory has a bound."""
 
     body_bytes: int = 64 * _MEBIBYTE
     """One request, before and after decompression."""

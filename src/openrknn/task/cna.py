@@ -28,7 +28,7 @@ class Converter:
 
 
 class Stream(NamedTuple):
-    """Where one lane of compressed weights lies."""
+    """The place of one lane of compressed weights."""
 
     address: int
     header_bytes: int
@@ -94,7 +94,7 @@ class Config(Generic[A]):
     weight_offset: int = 0
     """Depthwise: negated zero point of all weights."""
     folded_width: int = 0
-    """Feature maps: the one input row lies in memory as lines of so many pixels; 0: it does not."""
+    """Feature maps: the one input row is stored as lines of so many pixels; 0: it does not."""
     packed_rows: bool = False
     """Image weights: each row of a kernel fills whole 16 bytes of its own, [group, row, kernel, column and channel]."""
     input_major: bool = False

@@ -40,7 +40,7 @@ class Config(Generic[A]):
     out: out_cvt.Config
     write: write.Config[A]
     reduced_pixels: int = 0
-    """A maximum over the pixels of a convolution (RK3576): every so many of them start anew; 0: see `_reduce_sums`."""
+    """A maximum over the pixels of a convolution (RK3576): it restarts after so many of them; 0: see `_reduce_sums`."""
 
     @property
     def is_copy(self) -> bool:

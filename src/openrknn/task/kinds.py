@@ -27,7 +27,7 @@ class Elementwise(Generic[A]):
     is_narrow: bool = False
     """16-bit numbers stay so on their way, as in the vendor's divisions; results do not depend on it."""
     is_first: bool = False
-    """It runs behind a freshly loaded table: both register groups start anew."""
+    """It runs behind a freshly loaded table: both register groups restart."""
 
     @property
     def size(self) -> tuple[int, int]:

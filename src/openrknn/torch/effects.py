@@ -103,7 +103,7 @@ def _mark_rest(nodes: Sequence[Any], found: Effects, reason: str) -> None:
 
 
 def _mark_shared(nodes: Sequence[Any], found: Effects, written: set[int]) -> None:
-    """Views of inputs that are written to or returned, with all that lies between."""
+    """Views of inputs that are written to or returned, with everything between."""
     inputs = {
         _storage(value): node
         for node, value in found.values.items()
@@ -131,7 +131,7 @@ def _storage(tensor: Any) -> int:
 
 
 def _foreign(node: Any) -> str:
-    """Whose operator it is, if it is nobody's that an exporter could know."""
+    """The namespace of the operator, if exporters cannot know it."""
     if node.op != "call_function":
         return ""
     target = node.target

@@ -17,7 +17,7 @@ from openrknn.torch.program import FlatProgram
 
 _GRAPHS: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _MOST_CHANGES = 8
-"""New parameters that a graph is compiled for again; a training loop would go on for ever."""
+"""New parameters that a graph is compiled for again; a training loop would compile indefinitely."""
 
 _AT_ONCE = 2
 """Sets of shapes that are compiled when they first come; later ones when they come again. A text that grows by one
@@ -82,7 +82,7 @@ class CompiledGraph(Closing):
             self._program(inputs, at_once=True)
 
     def forget_parameters(self) -> None:
-        """Whoever calls vouches from now on that the parameters are those that were compiled."""
+        """From now on the caller guarantees that the parameters are the compiled ones."""
         with self._lock:
             for entries in self._programs.values():
                 for watch, program in entries:

@@ -73,7 +73,7 @@ def chip_of_this_board() -> Chip | None:
 
 
 def is_same_file(process: int, theirs: int, ours: int) -> bool:
-    """Whether a descriptor of a process and one of ours are copies of each other; if nobody can say, they are."""
+    """Whether a descriptor of a process and one of this process are copies of each other; if unknown, True."""
     number = _KCMP_NUMBER.get(platform.machine())
     result = -1
     if number is not None:

@@ -1,6 +1,6 @@
 """Which buffer is what: weights, instructions, tasks, working memory, input, output.
 
-Nothing in a driver's interface says so. It follows from what the tasks of a job do with each buffer: where commands are
+A driver's interface does not show it. It follows from what the tasks of a job do with each buffer: where commands are
 fetched from, what is only read as weights, what is read and never written, and so on.
 """
 

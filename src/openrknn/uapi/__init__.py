@@ -11,7 +11,7 @@
     tables    which ioctls the files of each driver understand
 
 Only facts live here. The emulated kernel answers from these tables, the preload library's C header is generated from
-them, and whoever talks to a real driver packs arguments with them.
+them, and clients of real drivers pack arguments with them.
 """
 
 from __future__ import annotations

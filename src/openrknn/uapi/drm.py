@@ -1,4 +1,4 @@
-"""What every DRM device understands, whoever's driver it is.
+"""The requests that every DRM device supports, independent of the driver.
 
 Facts: include/uapi/drm/drm.h; permissions: drivers/gpu/drm/drm_ioctl.c of Linux 6.1.
 """
@@ -97,4 +97,4 @@ IOCTLS = (
 RENDER_ALLOWED = frozenset(
     ioctl.number for ioctl in (VERSION, GEM_CLOSE, GET_CAP, PRIME_HANDLE_TO_FD, PRIME_FD_TO_HANDLE)
 )
-"""What a render node (renderD129) allows of the above; the rest is EACCES there. The drivers allow all of theirs."""
+"""What a render node (renderD129) allows of the above; the rest is EACCES there. The drivers allow all of their own."""

@@ -1,4 +1,4 @@
-"""How the argument of an ioctl lies in memory: fields with natural alignment, as a C compiler places them."""
+"""Memory layout of the argument of an ioctl: fields with natural alignment, as a C compiler places them."""
 
 from __future__ import annotations
 

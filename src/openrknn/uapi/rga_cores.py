@@ -76,7 +76,7 @@ CORES: dict[str, tuple[Core, ...]] = {
     "rv1106b": (_rga2e(_RGA2E_RV1106),),
 }
 """By the family of the chip. Versions: kernel logs of boards (RK3588, RK3576, RV1106) and the driver's own comparisons;
-RK3566 is given RK3588's, and RV1103B and RV1106B that of RV1106: nobody has written theirs down."""
+RK3566 is given RK3588's, and RV1103B and RV1106B that of RV1106: theirs are not documented."""
 
 
 def cores_of(versions: Sequence[tuple[int, int, int]]) -> tuple[Core, ...]:

@@ -126,7 +126,7 @@ TASK = Struct(
     ),
     packed=True,
 )  # fmt: skip
-"""One task, as it lies in the buffer that SUBMIT names. The program reads int_status back."""
+"""One task, as stored in the buffer that SUBMIT names. The program reads int_status back."""
 
 _ACTION = Struct("rknpu_action", (Field("flags", note="an Action"), Field("value")))
 _CREATE = (

@@ -36,7 +36,7 @@ class Verdict:
     ours: str = ""
     """The one of the software NPU."""
     evidence: str = ""
-    """What ours stands on."""
+    """The evidence for ours."""
 
     @property
     def is_equal(self) -> bool:

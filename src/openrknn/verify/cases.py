@@ -1,6 +1,6 @@
 """What the battery asks: each case is a task on data that make one rule visible.
 
-Compressed weights are not among them: their form rests on files alone.
+Compressed weights are not among them: their form is known from files alone.
 """
 
 from __future__ import annotations

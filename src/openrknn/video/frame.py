@@ -1,4 +1,4 @@
-"""A video frame as it lies in memory: a descriptor with format, strides and offsets, not a copy of its pixels."""
+"""A video frame in memory: a descriptor with format, strides and offsets, not a copy of its pixels."""
 
 from __future__ import annotations
 

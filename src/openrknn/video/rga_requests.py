@@ -1,4 +1,4 @@
-"""Tasks of RGA for frames: where planes have to lie for it, which fields say so, and why something is not possible."""
+"""Tasks of RGA for frames: where planes must be, which fields are set, and why something is not possible."""
 
 from __future__ import annotations
 

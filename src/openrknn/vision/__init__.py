@@ -13,7 +13,7 @@
     sources     files, folders, patterns;   video: cameras and streams
     prefetch    reading ahead;   parallel: several at a time
     outcome     Result;   results: what decoders find;   draw: pictures with boxes;   labels: names of classes
-    live        results in a browser, as they come
+    live        results in a browser, as they arrive
 """
 
 from __future__ import annotations

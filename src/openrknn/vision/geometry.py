@@ -1,4 +1,4 @@
-"""Where a picture lies in the frame of a model's input.
+"""The placement of an image in the frame of a model's input.
 
     frame = picture * scale + offset        for x and y each
 

@@ -73,7 +73,7 @@ class Pipeline(Closing):
     `family` (see `families.FAMILIES`) and `task` are worked out from the outputs; give one where that is not possible.
     `labels`: names of the classes; COCO, ImageNet and others are known by their number. `fit`: letterbox, stretch,
     crop or line. `every_class`: a cell may be an object of several classes, as measuring accuracy wants it. `workers`
-    pictures are under way at the same time, each on a session of its own with shared weights: as many as the NPU has
+    pictures are in flight at the same time, each on a session of its own with shared weights: as many as the NPU has
     cores keep it busy. `pool` is something else that runs the model, such as a server's queue; it stays open. Other
     options are those of `Session`.
     """
@@ -288,8 +288,8 @@ Outcome = TypeVar("Outcome")
 def parallel(items: Iterable[Item], work: Callable[[Item], Outcome], workers: int) -> Generator[Outcome, None, None]:
     """`work` on each item, `workers` at a time.
 
-    An item is taken only when a worker is free for it, so that of a live source it is the newest. Nobody waits for the
-    next item to see the result of the last. If `items` raises, the results of the items before come first.
+    An item is taken only when a worker is free for it, so that of a live source it is the newest. No caller waits for
+    the next item to see the result of the last. If `items` raises, the results of the items before come first.
     """
     free = threading.Semaphore(workers)
     unseen = threading.Semaphore(workers + 1)  # one result may wait while its reader is busy with the one before

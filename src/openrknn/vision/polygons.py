@@ -23,7 +23,7 @@ def convex_overlap(first: Array, second: Array) -> float:
 
 
 def _cut(polygon: Array, by: Array) -> Array:
-    """What of a polygon lies inside a convex one: cut along one side after the other."""
+    """The part of a polygon inside a convex one: cut along one side after the other."""
     if _turn(by[0], by[1], by[2:].mean(axis=0)) < 0:
         by = by[::-1]
     for start, end in zip(by, np.roll(by, -1, axis=0), strict=True):
@@ -73,7 +73,7 @@ def _chain(ordered: Array) -> list[Array]:
 def smallest_rectangle(points: Array) -> tuple[Floats, Floats, float]:
     """Centre [2], size [2] and angle of the smallest rectangle around the points.
 
-    One of its sides lies on a side of the convex hull, so it is enough to try these.
+    One of its sides is on a side of the convex hull, so it is enough to try these.
     """
     hull = convex_hull(points)
     sides = np.roll(hull, -1, axis=0) - hull

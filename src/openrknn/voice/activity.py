@@ -57,7 +57,7 @@ class VoiceActivity(Closing):
             self._reset()
 
     def probabilities(self, audio: AnySound, rate: int | None = None) -> list[float]:
-        """Of each frame of a whole recording, the last one filled with silence. A stream that is fed begins anew."""
+        """Of each frame of a whole recording, the last one filled with silence. A stream in progress is reset."""
         samples = audio_of(audio, rate, RATE).samples
         with self._lock:
             self._reset()

@@ -14,7 +14,7 @@ from openrknn.voice.tokens import BEGIN, END
 
 Array = npt.NDArray[np.float32]
 _RATE = 6.5
-"""Tokens a second: nobody speaks faster, and what is longer is a model that repeats itself (Moonshine's own rule)."""
+"""Tokens a second: no speech is faster; longer output is a model that repeats itself (Moonshine's own rule)."""
 _SPARE = 4
 """Tokens on top: short words at the beginning, full stops, the end."""
 _REPEATED = 12

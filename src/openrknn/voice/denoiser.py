@@ -49,7 +49,7 @@ class Denoiser(Closing):
         self._begin()
 
     def __call__(self, audio: AnySound, rate: int | None = None) -> Audio:
-        """A whole recording, at 16 kHz, as long as it was. A stream that is fed begins anew."""
+        """A whole recording, at 16 kHz, as long as it was. A stream in progress is reset."""
         samples = audio_of(audio, rate, self.rate).samples
         with self._lock:
             self._reset()

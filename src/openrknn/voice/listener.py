@@ -36,7 +36,7 @@ TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
-    """What is asked of a model; one that cannot do a thing says so (`check`) and does what it can."""
+    """Options of a transcription; a model reports unsupported ones (`check`) and applies the others."""
 
     language: str = ""
     """A code such as "de"; "auto" or "" to detect it, where a model knows several."""
@@ -138,7 +138,7 @@ class Listener(Protocol):
 
 
 class TextStream(Protocol):
-    """Sound in as it comes, segments out. `TranscriptStream` is the usual one."""
+    """Audio blocks in, segments out. `TranscriptStream` is the usual one."""
 
     on_chance: Callable[[float, float], None] | None
     hearing_seconds: float
@@ -162,7 +162,7 @@ class TextStream(Protocol):
         """The sound is over: the rest of the text."""
 
     def close(self) -> None:
-        """Nobody wants to know the rest."""
+        """Discard the rest."""
 
 
 @dataclass(frozen=True)

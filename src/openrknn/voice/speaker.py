@@ -200,7 +200,7 @@ class Speaker(Closing):
                 before = before[:0]
 
     def _locked(self, windows: Iterator[Samples]) -> Iterator[Samples]:
-        """One window at a time: a stream that is read slowly keeps nobody waiting."""
+        """One window at a time: a slow reader does not block others."""
         while True:
             with self._lock:
                 samples = next(windows, None)

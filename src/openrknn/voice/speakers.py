@@ -137,7 +137,7 @@ def with_speakers(segments: Sequence[Segment], vectors: Sequence[Vector], speake
 
 
 class SpeakerTracker(Closing):
-    """Embeds the segments of a stream as they come. Keeps the last minute of sound, and a vector of each segment."""
+    """Embeds the segments of a stream as they arrive. Keeps the last minute of sound, and a vector of each segment."""
 
     def __init__(self, embed: SpeakerEmbedding, rate: int, speakers: int = 0) -> None:
         if not 0 <= speakers <= _MOST:

@@ -30,7 +30,7 @@ _SURE = 0.85
 
 
 class TranscriptStream:
-    """Takes sound as it comes. Holds the segment that is being spoken, and nothing of what was before.
+    """Takes audio blocks. Holds the segment that is being spoken, and nothing of what was before.
 
     `partial`: at least so many seconds of sound between partial results, 0 for none. Where computing one takes longer,
     or they would cost more than their share (`openrknn.voice.partials`), they come less often. `activity`
@@ -112,7 +112,7 @@ class TranscriptStream:
                 self._on_close()
 
     def close(self) -> None:
-        """Nobody wants to know the rest. Closing twice, or after the end, is allowed."""
+        """Discard the rest. Closing twice, or after the end, is allowed."""
         if not self._is_over:
             self._is_over = True
             self._room, self._first = np.zeros(0, np.float32), self._frames

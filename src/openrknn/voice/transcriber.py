@@ -212,7 +212,7 @@ class Transcriber(Closing):
 
 
 def _numbered(segments: Iterable[Segment]) -> list[Segment]:
-    """Clicks are gone, so indices are counted anew."""
+    """Clicks are removed, so indices are renumbered."""
     said = [segment for segment in segments if segment.final and segment.text]
     return [replace(one, index=number) for number, one in enumerate(said)]
 

@@ -41,7 +41,7 @@ class Frame:
 
 
 class Newest:
-    """The newest frame of a camera, and how many nobody had time for."""
+    """The newest frame of a camera, and how many were dropped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Reads a configuration: TOML, checked key by key. A key that nobody knows is an error with the nearest name."""
+"""Reads a configuration: TOML, checked key by key. An unknown key is an error with the nearest name."""
 
 from __future__ import annotations
 

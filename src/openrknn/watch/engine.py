@@ -32,7 +32,7 @@ _TICK_SECONDS = 0.5
 _AFTER_FAILURE_SECONDS = 0.2
 """A model that fails keeps its streams waiting for so long: no busy loop while its process starts again."""
 _STARTS_WITH_LABELS = 12
-"""Topics for labels that nobody has named yet: of models with few classes only."""
+"""Topics for labels that have not been seen yet: of models with few classes only."""
 Source = Callable[[Camera, Callable[[float], bool]], Iterator[tuple[int, Image]]]
 
 

@@ -107,7 +107,7 @@ class _Loaded:
             self._close()
 
     def retire(self) -> None:
-        """Closed when nobody uses it."""
+        """Closed when it has no users."""
         with self._lock:
             self._is_retired = True
             is_last = not self._uses

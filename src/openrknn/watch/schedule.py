@@ -54,7 +54,7 @@ class Schedule:
     def choose(self, is_ready: Callable[[Stream], bool]) -> Stream | None:
         """The stream whose frame is next, or None where none is ready or no core is free. `done` gives it back.
 
-        A stream that waits for several cores is not overtaken for ever: nobody behind it is chosen meanwhile.
+        A stream that waits for several cores does not starve: no stream behind it is chosen meanwhile.
         """
         with self._lock:
             ready = [one for one in self._streams if not one.is_running and is_ready(one)]

@@ -43,7 +43,7 @@ class Zone(_Place):
     leave_seconds: float = 1.0
     """It has left when it was outside for so long: boxes tremble at the edge."""
     loiter_seconds: float = 0.0
-    """It loiters when it is inside for so long; 0: nobody loiters."""
+    """It loiters when it is inside for so long; 0: disabled."""
     report: tuple[str, ...] = ("enter", "leave", "loiter")
 
 

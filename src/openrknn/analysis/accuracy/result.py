@@ -17,7 +17,7 @@ _ALL_LOST = 0.999
 """Relative error of a tensor of zeros, but for its rounding."""
 _ROUNDING_DB = {"int8": 42.0}
 _OTHER_ROUNDING_DB = 70.0
-"""What rounding to the format leaves of a signal that fills its range: nobody can lose what is better than that."""
+"""Best SNR of the format, for a signal that fills its range; losses beyond it cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The weights that the file really holds, as real numbers for the reference: what is left is arithmetic.
 
-The compiler sometimes sets the weights of a channel to 0 that nobody looks at afterwards. Such channels are pruned:
+The compiler sometimes sets the weights of an unused channel to 0. Such channels are pruned:
 they are left out of the comparison.
 """
 

@@ -51,7 +51,7 @@ def compare_commands(first: Model, one: Graph, second: Model, other: Graph) -> I
 
 
 def _pairs(one: Graph, other: Graph, entry: TaskList) -> Iterator[tuple[Task, Task]]:
-    """Tasks of the same operator (by name) at the same position; the number of tasks is told with the operators."""
+    """Tasks of the same operator (by name) at the same position; the number of tasks is reported with the operators."""
     ones, others = _by_operator(one, entry), _by_operator(other, entry)
     for name, tasks in ones.items():
         yield from zip(tasks, others.get(name, ()), strict=False)

@@ -12,7 +12,7 @@ Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | 
 
 
 class Section(StrEnum):
-    """Where a difference belongs, in the order in which they are told."""
+    """Where a difference belongs, in the order in which they are reported."""
 
     MODEL = "model"
     INTERFACE = "inputs and outputs"

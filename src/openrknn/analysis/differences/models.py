@@ -248,7 +248,7 @@ def renamed(first: Model, second: Model) -> dict[str, str]:
 def compare_tensors(one: Graph, other: Graph, *, same_layouts: bool = True) -> Iterator[Difference]:
     """What differs between tensors of the same name, and which names only one side has.
 
-    Without `same_layouts` (other chips) it is left out how tensors lie in memory.
+    Without `same_layouts` (other chips) memory layouts of tensors are not compared.
     """
     ones = {tensor.name: tensor for tensor in one.tensors if tensor.name}
     others = {tensor.name: tensor for tensor in other.tensors if tensor.name}

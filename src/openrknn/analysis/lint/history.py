@@ -1,7 +1,7 @@
 """Who wrote what each task reads: operators are followed in execution order over labels instead of data.
 
 Every byte of internal memory, of the inputs and of the outputs has a label: the operator that wrote it last, or that
-nobody did. A read looks at the label of the first byte of each atom that it fetches: all units write whole atoms.
+none did. A read looks at the label of the first byte of each atom that it fetches: all units write whole atoms.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Seen(NamedTuple):
     step: Step
     access: Access
     tensor: Tensor | None
-    """The operator's input that lies there; None for scratch memory and where none is known."""
+    """The operator's input at this address; None for scratch memory and where none is known."""
     labels: frozenset[int]
     overwritten_by: int | None
     """An operator that wrote over the tensor after its maker did."""
 
 
 class History:
-    """Follows the whole graph once: `seen` has all reads in order, `unwritten` the outputs that nobody wrote."""
+    """Follows the whole graph once: `seen` has all reads in order, `unwritten` the outputs that were never written."""
 
     def __init__(self, decoded: Decoded) -> None:
         self.decoded = decoded
@@ -94,7 +94,7 @@ class History:
 
     @staticmethod
     def label(work: Work) -> int:
-        """Of an operator; 0 is nobody."""
+        """Of an operator; 0 means none."""
         return work.operator.index + 1
 
     def _region(self, access: Access) -> tuple[Region, Labels] | None:
@@ -133,7 +133,7 @@ class History:
         now[...] = label
 
     def _write_within(self, access: Access, work: Work) -> None:
-        """A superset of what is written: it counts as far as it lies in the operator's own tensors."""
+        """A superset of what is written: only bytes inside the operator's own tensors count."""
         for tensor in (*work.operator.outputs, *work.operator.inputs):
             if tensor.name in self.decoded.places and (tensor in work.operator.outputs or is_scratch(tensor)):
                 address = self.decoded.places[tensor.name]
@@ -188,7 +188,7 @@ class History:
     def makers(self, tensor: Tensor) -> set[int]:
         """Labels that may stand in a tensor: its operator's, and those of the inputs that it finds in place.
 
-        A Reshape has no task, and a Concat only tasks for what does not lie in its output already.
+        A Reshape has no task, and a Concat only tasks for inputs that are not in its output already.
         """
         found: set[int] = set()
         waiting, seen = [tensor], {tensor.name}

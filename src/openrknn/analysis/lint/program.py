@@ -1,7 +1,7 @@
 """The tasks of a graph, decoded at addresses of their own, and the tensors that lie there.
 
 Constants lie apart from each other, with gaps between them, so that a read that leaves its tensor is seen; inputs and
-outputs have buffers of their own, as in a session, and internal memory is laid out as the file says. Nothing is run.
+outputs have buffers of their own, as in a session, and internal memory has the layout of the file. Nothing is run.
 What the software NPU cannot decode is left out and counted: lint speaks of what it understands.
 """
 
@@ -95,7 +95,7 @@ class Decoded:
         return self.regions[place] if place >= 0 else None
 
     def tensor_at(self, address: int, among: tuple[Tensor, ...]) -> Tensor | None:
-        """The tensor of an operator in which an address lies; the one that begins last where several hold it."""
+        """The tensor of an operator that contains an address; if several do, the one that begins last."""
         found = [
             tensor
             for tensor in among

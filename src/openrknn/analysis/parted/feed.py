@@ -1,4 +1,4 @@
-"""Inputs for a model in parts that nobody brought numbers for."""
+"""Generated inputs for a model in parts."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Inside:
 
 
 def describe_parts(bundle: Bundle) -> PartedReport:
-    """Read every part; a part whose file is damaged says so."""
+    """Read every part; the report of a damaged part has the error."""
     chip = find_chip(bundle.target)
     return PartedReport(
         path=bundle.path,

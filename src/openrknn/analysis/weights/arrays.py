@@ -26,7 +26,7 @@ from openrknn.runtime.io.tensors import DTYPES
 Array: TypeAlias = npt.NDArray[Any]
 
 _DTYPES = {**DTYPES, DataType.BOOL: np.uint8, DataType.BFLOAT16: np.uint16}
-"""As they lie in the file: bytes and halves of floats, not what they mean."""
+"""As stored in the file: bytes and halves of floats, not what they mean."""
 _IMAGE_CHANNELS = 4
 
 

@@ -11,7 +11,7 @@ front of it says the same:
 
     weight scale = 1 / 2^k * M / 2^n * b / 2^t * x / 16384 / input scale
 
-`openrknn.chip.weight_scales` says where these numbers stand on each chip.
+`openrknn.chip.weight_scales` has the location of these numbers on each chip.
 """
 
 from __future__ import annotations

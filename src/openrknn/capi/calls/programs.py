@@ -23,7 +23,7 @@ _ILP32 = 4
 
 @answers(Operation.HELLO)
 def hello(program: Client, call: Call) -> Reply:
-    """How its structs are laid out, and its environment instead of the one that the engine was started in."""
+    """The layout of its structs, and its environment instead of the one that the engine was started in."""
     if call.d != WIRE_VERSION:
         raise CallError(Code.FAIL, f"the library speaks protocol {call.d:#x}, the engine {WIRE_VERSION:#x}")
     if call.b not in {_ILP32, LP64}:

@@ -1,6 +1,6 @@
 """The register map of RK3562 ("RKNPU t4"), as far as it is known. RK3576 and RV1126B derive from it.
 
-The blocks, the data flow and most fields are those of RK3588, at other offsets: CNA has weights before data, DPU lies
+The blocks, the data flow and most fields are those of RK3588, at other offsets: CNA has weights before data, DPU is
 two words lower from 0x4018 on. Every clamp is a pair of registers, minimum and maximum, instead of ReLU bits; streams
 leave 0x80000000 and 0x7fffffff where nothing is clamped. Strides and notches count atoms from bit 0 on. Streams write
 the S_POINTERs of CNA and CORE themselves, and two bus registers of DDMA.

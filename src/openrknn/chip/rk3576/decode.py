@@ -83,7 +83,7 @@ def _formats(con1: Mapping[str, int]) -> tuple[Precision, Precision]:
 
 
 def _folded_width(cna: NamedRegisters, pixels: int) -> int:
-    """The width of the lines that the DMA fetches, where they are laid end to end."""
+    """The width of the lines that the DMA fetches, if they are contiguous."""
     dma, height = cna.fields("FC_DATA_SIZE0"), cna("DATA_SIZE0", "datain_height")
     folded = height == 1 < dma["dma_height"] and dma["dma_height"] * dma["dma_width"] == pixels
     return dma["dma_width"] if folded else 0

@@ -1,6 +1,6 @@
 """BS and BN of RK3576 and RV1126B: what is the same for all channels goes into a tensor that registers point at.
 
-`operand_tensors` reads it back and says how it lies.
+`operand_tensors` reads it back with its layout.
 """
 
 from __future__ import annotations

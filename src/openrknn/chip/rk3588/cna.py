@@ -164,7 +164,7 @@ class CvtCon0(Register, offset=0x104C, name="CVT_CON0", evidence="TE"):
     """Input converter: folds uint8 images, mean and scale into the first convolution.
 
     Channel c takes offset, scale and shift number c mod 4, if CVT_CON5 enables it. Type 0: v = round(x * scale >>
-    shift) + offset. Type 1: v = round((x + offset) * scale >> shift). The runtime writes these registers anew when an
+    shift) + offset. Type 1: v = round((x + offset) * scale >> shift). The runtime writes these registers again when an
     application sets its inputs.
     """
 

@@ -254,7 +254,7 @@ def configure_pooling(registers: Registers) -> task_ppu.Config:
 
 
 def check_pooling(registers: Registers) -> None:
-    """Refuse what nobody was seen to use."""
+    """Reject features that no known program uses."""
     unit = registers.named("PPU")
     misc, mode = unit.fields("MISC_CTRL"), unit.fields("OPERATION_MODE_CFG")
     if not mode["flying_mode"] or unit("DATA_FORMAT", "dpu_flyin"):

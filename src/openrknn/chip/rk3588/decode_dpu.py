@@ -1,6 +1,6 @@
 """The DPU of RK3588: registers of its stages, its lookup tables and its write DMA. RK3566/68 and RV1103/06 share most.
 
-Stages that nobody set up and stages that are bypassed are None.
+Stages that were not configured or are bypassed are None.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _read_stage(registers: Registers, stage: StageRegisters, shift_negative: int
 
 
 def _is_untouched(registers: Registers, config: type[Register]) -> bool:
-    """Nobody set the stage up since the reset: on a board it lets everything pass, though its reset value is 0."""
+    """The stage was not configured since the reset: on a board it passes everything, though its reset value is 0."""
     if registers.is_written(config):
         return False
     said = UnknownModeError("it was never written, and 0 would be a stage that multiplies by 0", register=config.name)
@@ -258,7 +258,7 @@ def configure_write(registers: Registers) -> write.Config:
 
 
 def _sizes(registers: Registers) -> tuple[int, int]:
-    """Width and height of the counters; of the whole cube, if nobody set the counters up since the reset."""
+    """Width and height of the counters; of the whole cube, if the counters were not configured since the reset."""
     sizes = registers.read(dpu.WdmaSize1)
     if registers.is_written(dpu.WdmaSize1):
         return sizes.width_wdma, sizes.height_wdma
@@ -270,7 +270,7 @@ def _sizes(registers: Registers) -> tuple[int, int]:
 
 
 def keeps_fp16(form: dpu.DataFormat) -> bool:
-    """Divisions in fp16 can say INT16 on both sides: 16 bits that nobody converts, and that are fp16.
+    """Divisions in fp16 can say INT16 on both sides: 16 bits that are not converted, and are fp16.
 
     Square roots are compiled so (Newton's method, begun with 0x3C00). INT16 on one side alone is a conversion.
     """

@@ -15,7 +15,7 @@ __all__ = ["DDMA", "GLOBAL", "SDMA", "dma_block"]
 
 
 class CfgOutstanding(Register, evidence="T"):
-    """Requests under way at once."""
+    """Requests in flight at once."""
 
     rd_os_cnt = Unsigned(7, 0, "Reads.")
     wr_os_cnt = Unsigned(15, 8, "Writes.")

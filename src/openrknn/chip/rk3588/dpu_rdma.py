@@ -1,7 +1,7 @@
 """DPU_RDMA: four readers for the DPU. MRDMA main data, BRDMA and NRDMA operands per channel, ERDMA the EW operand.
 
-Operands per channel lie in blocks of 8 channels; in a block the enabled kinds follow one another: 8 ALU (32 bits), 8
-CPEND (16 bits), 8 MUL (16 bits). ALU + CPEND + MUL: 64 bytes per 8 channels; ALU alone 32; MUL alone 16. [E]
+Per-channel operands are stored in blocks of 8 channels; in a block the enabled kinds follow one another: 8 ALU (32
+bits), 8 CPEND (16 bits), 8 MUL (16 bits). ALU + CPEND + MUL: 64 bytes per 8 channels; ALU alone 32; MUL alone 16. [E]
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ VARIANTS = {
     "rk3588j": ("rk3588", SAME_GRADE),
     "rk3588m": ("rk3588", SAME_GRADE),
 }
-"""Name of a variant -> the chip whose NPU it has, and why we say so."""
+"""Name of a variant -> the chip whose NPU it has, and the evidence."""
 PATCHES = Patches(
     image=slots(
         "DATA_SIZE0:1020 CONV_CON1:100c - DMA_CON1:107c DMA_CON2:1080 FEATURE_DATA_ADDR:1070 CBUF_CON1:1044"

@@ -1,4 +1,4 @@
-"""`ACTION [OPTIONS] [-- PROGRAM ARGS...]`: options may stand on both sides of the action.
+"""`ACTION [OPTIONS] [-- PROGRAM ARGS...]`: options may be before and after the action.
 
 argparse gives everything after the first word to a positional argument that takes what remains, so the options among
 it are parsed here, by the options of the same parser.

@@ -25,7 +25,7 @@ class Conversation:
         self.finish = ""
 
     def answer(self, message: str) -> None:
-        """Ask, and write the answer as it comes. Ctrl-C ends the answer; what was written stays."""
+        """Ask, and stream the answer. Ctrl-C ends the answer; what was written stays."""
         self.messages.append({"role": "user", "content": message})
         head = [{"role": "system", "content": self.system}] if self.system else []
         try:

@@ -42,7 +42,7 @@ def save_atomically(path: str, data: bytes, *, replaces_input: bool = False) -> 
 
 
 def save_page(path: str, page: str, output: Output) -> None:
-    """Write an HTML page, and say so; half characters of a hostile file are escaped."""
+    """Write an HTML page and print its path; half characters of a hostile file are escaped."""
     save_atomically(path, page.encode("utf-8", "backslashreplace"))
     output.value(f"wrote {path}")
 

@@ -84,7 +84,7 @@ class Output:
                 self.stream.write(self._without_padding(thing))
 
     def _without_padding(self, thing: RenderableType) -> str:
-        """rich fills lines up with blanks; in a file nobody wants them."""
+        """rich fills lines up with blanks; they are removed in files."""
         with self.console.capture() as capture:
             self.console.print(thing)
         return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())

@@ -4,7 +4,7 @@ Options that write are declared with `action=OutputFile` or `action=OutputFolder
 checks what they name:
 
 - never an input of the same command, under any name that it has (links, hard links), not even with --force
-- only a regular file: no device node, FIFO, socket or directory; "-" and /dev/stdout where an option says so
+- only a regular file: no device node, FIFO, socket or directory; "-" and /dev/stdout where an option allows it
 - an existing file only with --force, if it is empty, or if its content is of the option's `kind`: what openrknn wrote
   before is recognised by its first bytes, not by its name
 - two outputs of a command are two files

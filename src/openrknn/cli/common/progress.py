@@ -48,7 +48,7 @@ def lines_for(output: Output) -> ProgressLines | None:
 
 @contextmanager
 def bar_for(output: Output, *texts: str) -> Iterator[Progress | None]:
-    """A bar with these texts around it (the first one on its left), and the time; None where nobody looks."""
+    """A bar with these texts around it (the first one on its left), and the time; None in JSON and quiet mode."""
     if not output.is_human or not sys.stderr.isatty():
         yield None
         return

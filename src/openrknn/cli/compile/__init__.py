@@ -47,7 +47,7 @@ _MOST_LINES = 12
 def _calm(arguments: argparse.Namespace) -> None:
     """One thread for the few small products of a compilation: more of them only wait for each other, and loudly.
 
-    Whoever runs the result too may need them; NumPy reads the setting when it is loaded.
+    Callers that also run the result may need them; NumPy reads the setting when it is loaded.
     """
     runs_it = arguments.verify or arguments.verify_with or arguments.auto_mixed or arguments.accuracy_drop
     if not (runs_it or arguments.method == "auto"):

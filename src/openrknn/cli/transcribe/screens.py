@@ -19,7 +19,7 @@ __all__ = ["Screen", "screen_for", "tell_lines"]
 
 
 class Screen(Protocol):
-    """Takes segments as they come."""
+    """Takes segments as they arrive."""
 
     def tell(self, segment: Segment) -> None:
         """Show one, partial or final."""

@@ -22,7 +22,7 @@ _FAINT = 0.05
 """Scores below that are nothing anybody would look at."""
 _LIMIT = 0.5
 _RANGE = (1.0, 99.0)
-"""Percentiles between which the range of an output lies."""
+"""Percentiles that bound the range of an output."""
 _TINY = 1e-12
 
 

@@ -62,7 +62,7 @@ def one_item(whole: Any, batch: int) -> Any:
 
 
 def _refuse_moved(whole: Any, batch: int) -> None:
-    """Whoever puts another dimension in front at once has no items there; one of them may not even have a size.
+    """If another dimension is inserted in front, there are no items; one of them may not even have a size.
 
     ONNX's shape inference ends the process where a window is larger than what it slides over.
     """

@@ -34,7 +34,7 @@ def refuse_external_data(model: Any, name: str) -> None:
 
 
 def load_external_data(model: Any, folder: Path, name: str) -> None:
-    """Read the weights that lie in `folder` or below it; `container.onnxdata` decides which files these may be."""
+    """Read the weights in `folder` or below it; `container.onnxdata` decides which files these may be."""
     onnx = onnx_package()
     sizes: dict[Path, int] = {}
     taken = 0

@@ -66,7 +66,7 @@ def leave_out_empty(model: Any) -> None:
 
 
 def _drop_unread(model: Any) -> None:
-    """Nodes whose results nobody reads (both branches of an If need shapes), and spare outputs of those that stay."""
+    """Nodes whose results are unused (both branches of an If need shapes), and spare outputs of those that stay."""
     while True:
         read = {name for node in model.graph.node for name in reads_of(node)}
         read.update(entry.name for entry in model.graph.output)

@@ -1,6 +1,6 @@
 """Masks of attention: the lowest float (or minus infinity) beside scores, before a Softmax.
 
-fp16 ends at 65504, so such a number becomes infinite, and infinity times 0 or minus infinity is NaN. What is meant is
+fp16 ends at 65504, so such a number becomes infinite, and infinity times 0 or minus infinity is NaN. The intention is
 "far below every score": the exponential of -30000 is as much 0 as that of -3.4e38, and in a row that is masked
 completely both leave every score alike.
 """

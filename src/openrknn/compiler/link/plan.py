@@ -1,4 +1,4 @@
-"""Where each tensor lies in internal memory. Tensors that do not live at the same time share bytes."""
+"""The offset of each tensor in internal memory. Tensors that do not live at the same time share bytes."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _groups(activation: Activation, users: list[_User]) -> list[list[_User]]:
 
 
 def _ceiling(low: Lowering, op: Op) -> float:
-    """How large the results are that anything is left of; twice that, for what lies between two entries."""
+    """How large the results are that anything is left of; twice that, for values between two entries."""
     if not isinstance(op.form, Activation) or op.form.function not in STEEP:
         return math.inf
     seen, stored = low.statistics.get(op.output), low.graph.given.get(op.output) or low.quantization(op.output)

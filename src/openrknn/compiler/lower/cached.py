@@ -1,4 +1,4 @@
-"""Attention over a cache that lies in memory as weights: a language model's step without a copy of its past.
+"""Attention over a cache that is stored as weights: a language model's step without a copy of its past.
 
     CachedScores  queries and keys [1, (H + G) * d, 1, T], cache, mask, rotation  ->  [1, C + F, 1, H * T], new keys
     CachedValues  their softmax, cache, new values [1, G * d, 1, T]               ->  [1, H * d, 1, T]
@@ -8,7 +8,7 @@ H + G atoms apart: then the same memory is a map of d channels with (head, token
 are rows of one product. Keys of the cache are kernels over d channels, values are kernels over C channels; the CPU
 writes a new row to its place behind the step. What hides empty rows is added to their scores.
 
-One token: the rotation comes as a matrix of d x d weights, its own key is a kernel as it lies, its own value is
+One token: the rotation comes as a matrix of d x d weights, its own key is a kernel as stored, its own value is
 multiplied channel by channel. Several tokens: cosines and sines come as maps, new rows become weights here.
 
 A whole text (C = 0) has no cache, gives no new keys, and its mask is a map for its own rows:

@@ -142,7 +142,7 @@ class Lowering:
         return name
 
     def feature_constant(self, name: str, cube: tuple[int, int, int], quantization: Quantization | None) -> str:
-        """A constant operand laid out like an activation."""
+        """A constant operand in the layout of an activation."""
         given = self.graph.constants[name]
         whole = given.reshape(1, *cube) if given.size == cube[0] * cube[1] * cube[2] else given
         array = np.broadcast_to(whole, (1, *cube)).astype(np.float64)

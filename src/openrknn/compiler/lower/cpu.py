@@ -88,5 +88,5 @@ def refuse_cpu(program: Program) -> None:
 
 
 def _shown_name(program: Program, name: str) -> str:
-    """The user knows an output's own name, not that of the map behind a Reshape of ours."""
+    """The user knows an output's own name, not that of the map behind an inserted Reshape."""
     return name.removesuffix("_cube") if name.removesuffix("_cube") in program.outputs else name

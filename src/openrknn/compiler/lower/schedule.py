@@ -57,7 +57,7 @@ def schedule(low: Lowering) -> None:
 def _write_order(low: Lowering) -> dict[str, str]:
     """Value -> the value that has to be written before it.
 
-    A convolution may write up to the end of its last group of channels. Where the next part of a concatenation lies
+    A convolution may write up to the end of its last group of channels. If the next part of a concatenation is
     there, that part is computed later, if nothing speaks against it.
     """
     graph = low.graph

@@ -1,6 +1,6 @@
 """x / sqrt(mean(x * x)) of one pixel, in five tasks.
 
-    t = sum of squares      a pixel is a kernel as it lies: one product of it with itself, in the array's fp32
+    t = sum of squares      a pixel is a kernel as stored: one product of it with itself, in the array's fp32
     s = root of t, guessed  half of the bits, within 3.6 %
     q = t / s
     r = (s + q) / 2         Heron's step, within 0.07 %, by the product that spreads it over all channels

@@ -171,7 +171,7 @@ def _concat(low: Lowering, views: _Views, op: Op) -> list[str]:
 
 
 def _may_move(low: Lowering, name: str, target: str) -> bool:
-    """A tensor of its own that nobody has placed yet, and that the outside does not see."""
+    """A separate internal tensor that has not been placed yet."""
     graph = low.graph
     tensor = low.tensor(name)
     outside = name in graph.inputs or name in graph.outputs

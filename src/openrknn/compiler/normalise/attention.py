@@ -225,7 +225,7 @@ def _lies(view: View, sizes: tuple[int, int, int, int], is_right: bool = False) 
 
 
 def _transposed(layouts: Layouts, name: str) -> str:
-    """The value with its last two dimensions the other way round: a view, as long as nobody fetches it."""
+    """The value with its last two dimensions the other way round: a view until it is fetched."""
     graph = layouts.graph
     shape = graph.shape(name)
     order = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
@@ -328,7 +328,7 @@ def _padded(
 def _unpicked(layouts: Layouts, name: str, heads: int, depth: int, room: int) -> str | None:
     """What channels were cut from that are to be filled up again: a cache whose heads are whole groups already.
 
-    What lies between the heads meets zeros of the left operand, or becomes channels that are dropped.
+    Padding between the heads is multiplied by zeros of the left operand, or becomes channels that are dropped.
     """
     graph, maker = layouts.graph, layouts.maker(name)
     if maker is None or maker.type != "Conv" or maker.origin != "Pick" or heads * depth < 2:

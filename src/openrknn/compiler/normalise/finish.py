@@ -1,4 +1,4 @@
-"""What is left for the CPU, and what nobody can do."""
+"""Operators that are left for the CPU, and unsupported ones."""
 
 from __future__ import annotations
 

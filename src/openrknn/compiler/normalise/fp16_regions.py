@@ -1,4 +1,4 @@
-"""What the NPU computes in fp16 also in an int8 model: Softmax, products of two activations, and what lies between."""
+"""Operators in fp16 inside an int8 model: Softmax, products of two activations, and operators between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BETWEEN = {"Binary", "Activation", "Conv"}
 
 
 def mark_fp16_regions(graph: Graph) -> None:
-    """Note them as fp16, and make int8 of their results right behind them, where nobody in fp16 reads them."""
+    """Mark them as fp16, and convert results to int8 right after them unless an fp16 operator reads them."""
     # Copies of what is fp16 already: ONNX does not have them, so no calibration could give them a range.
     for name, (source, _) in graph.derived.items():  # a copy of a copy comes after it
         if name in graph.values and source in graph.floats and source not in graph.outputs:
@@ -81,7 +81,7 @@ def _embeddings(graph: Graph, readers: Mapping[str, list[Op]]) -> set[str]:
 def _ways(
     graph: Graph, readers: Mapping[str, list[Op]], starts: set[str], between: set[str], ends: set[str]
 ) -> set[str]:
-    """Operators on the way from the one to the other, where nobody else reads what they make."""
+    """Operators on the path from one to the other, if their results have no other reader."""
     leads = set(ends)
     for op in reversed(graph.ops):
         users = readers.get(op.output, [])

@@ -198,7 +198,7 @@ class Layouts:
         return self.arranged(moved, slim, name)
 
     def _constant(self, name: str, array: Array, view: View, shape: Sequence[int], base: Sequence[int]) -> str:
-        """Laid out like the base; dimensions that repeat stay 1 where they can."""
+        """In the layout of the base; dimensions that repeat stay 1 where they can."""
         if array.size == 1:
             return name
         key = ("constant", name, view.sizes, view.order, tuple(base))

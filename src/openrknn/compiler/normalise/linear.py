@@ -16,7 +16,7 @@ _LARGEST_STRIDE = 7
 _MAX_OUTPUTS = 8192
 """Channels that the DPU writes in one task; the dictionaries of text recognisers have more characters."""
 _MAX_FLATTENED = 7
-"""Rows and columns of a map that a fully connected layer can be laid over as one kernel."""
+"""Rows and columns of a map that a fully connected layer can cover with one kernel."""
 
 
 def normalise_linear(graph: Graph) -> None:

@@ -17,7 +17,7 @@ from openrknn.compiler.normalise.squares import INVERSE_STEPS, NEWTON_STEPS, lea
 
 
 def find_roots(graph: Graph) -> None:
-    """Quotients whose divisor is a square root that nobody else reads."""
+    """Quotients whose divisor is a square root without another reader."""
     makers = graph.producers()
     for op in list(graph.ops):
         if op.type != "Div" or op.inputs[0] in graph.constants:

@@ -151,7 +151,7 @@ def _before_maker(graph: Graph, op: Op) -> list[Op]:
 
 
 def _takes_picks(graph: Graph, op: Op) -> bool:
-    """Whether all that a sum or product is made of ends in convolutions that nobody else reads, or in constants."""
+    """Whether all that a sum or product is made of ends in convolutions without other readers, or in constants."""
     shape = graph.shape(op.output)
     for name in op.inputs:
         array = graph.constants.get(name)

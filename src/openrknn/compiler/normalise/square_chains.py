@@ -149,7 +149,7 @@ def added_number(graph: Graph, op: Op | None) -> float | None:
 
 
 def quotients_by(graph: Graph, source: str, root: str) -> list[Op]:
-    """The division of `source` by a root, first, and what lies between the two; empty if there is none."""
+    """The division of `source` by a root, first, and the operators between the two; empty if there is none."""
     between: list[Op] = []
     now = root
     while True:

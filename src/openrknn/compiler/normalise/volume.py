@@ -1,7 +1,7 @@
 """Kernels that are larger than any that the vendor's converter emits are cut into halves of the input channels.
 
 Whether the limit is the hardware's is not known; the cut costs an int8 rounding of the first half's sum, so it can be
-switched off by whoever has a board to try it on.
+disabled by users who can test on a board.
 """
 
 from __future__ import annotations

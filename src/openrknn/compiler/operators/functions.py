@@ -140,5 +140,5 @@ FUNCTION_ROWS = (
     _written("ThresholdedRelu", adjoint=_DIFFERENCE, inline=Inline.ALWAYS),
 )  # fmt: skip
 """Sigmoid and tanh are within half a unit of the table of their limits at their reach. A forget gate that stays at
-0.9995 where 1 was meant empties the cell of an LSTM within seconds (DTLN: 36 dB instead of 51).
+0.9995 instead of 1 empties the cell of an LSTM within seconds (DTLN: 36 dB instead of 51).
 """

@@ -138,7 +138,7 @@ def _several_reshapes(graph: Graph) -> Iterator[str]:
 
 
 def is_ready(op: Op) -> bool:
-    """Whether the operator is in the form that `lower` has; the same name can stand for a form that nobody has."""
+    """Whether the operator is in the form that `lower` has; the same name can mean an unsupported form."""
     return op.type in _UNTYPED or op.form is not None
 
 

@@ -327,7 +327,7 @@ def _mean(tape: Tape, node: Any, gradient: str) -> list[str | None] | None:
 
 
 def _resize(tape: Tape, node: Any, gradient: str) -> list[str | None] | None:
-    """Larger by whole factors: each number gets what its copies get; what lies between two counts for the nearer."""
+    """Larger by whole factors: each number gets the sum of its copies; positions between two count for the nearer."""
     before, after = tape.shapes[node.input[0]], tape.shapes[node.output[0]]
     if len(before) != 4 or before[:2] != after[:2] or after[2] % before[2] or after[3] % before[3]:
         return None

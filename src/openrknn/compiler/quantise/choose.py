@@ -100,7 +100,7 @@ def decibels(cost: float) -> float:
 
 
 def roots_of(group: Sequence[str], makers: Mapping[str, Op]) -> list[str]:
-    """The values of a group that are written anew: the others are the same numbers in other places."""
+    """The values of a group that are computed; the others are the same numbers in other places."""
     return [name for name in group if name not in makers or not moves(makers[name])]
 
 

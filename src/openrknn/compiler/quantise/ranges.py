@@ -25,7 +25,7 @@ SMALLEST_STEP = 2.0**-22
 
 
 def quantization_for(low: float, high: float) -> Quantization:
-    """Asymmetric int8 that has 0 exactly: scale = (high - low) / 255, zero point where 0 lies."""
+    """Asymmetric int8 that has 0 exactly: scale = (high - low) / 255, the zero point represents 0."""
     low, high = min(low, 0.0), max(high, 0.0)
     step = (high - low or 1.0) / 255  # what is always 0 in calibration may be a probability in use
     step = max(step, SMALLEST_STEP)

@@ -67,7 +67,7 @@ class Moments:
 
 
 def candidates(graph: Graph) -> list[Op]:
-    """Convolutions whose own weights are rounded by us: int8, whole or depthwise, read by nobody else."""
+    """Convolutions whose weights this module rounds: int8, dense or depthwise, without other readers."""
     used: dict[str, int] = {}
     for op in graph.ops:
         for name in op.inputs[1:3]:

@@ -39,7 +39,7 @@ class Statistics:
     high: float = -np.inf
     samples: list[Sample] = field(default_factory=list)
     extremes: list[Sample] = field(default_factory=list)
-    """Of each input, in the same order: what lies between the samples."""
+    """Of each input, in the same order: the values between the samples."""
     channel_sum: Array | None = None
     count: int = 0
 

@@ -1,4 +1,4 @@
-"""Values that a quantised model says nothing about: what lies inside an operator that the NPU computes in steps.
+"""Values that a quantised model says nothing about: those inside an operator that the NPU computes in steps.
 
 They have no scale, and without calibration data none can be chosen, so they are fp16, and so is what reads them; int8
 is made of the results right behind, with the scales that the model does state.

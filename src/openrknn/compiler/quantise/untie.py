@@ -19,7 +19,7 @@ WHY = "Requantise"
 _WORTH = 0.02
 """Of the noise that all values make together: a part that costs less through its tie stays tied."""
 _FLOOR = 1e-5
-"""50 dB: nobody needs more."""
+"""50 dB: more is not needed."""
 _LARGER = 2.0
 """Ranges that differ by less are left alone."""
 

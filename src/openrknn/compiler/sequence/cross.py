@@ -69,7 +69,7 @@ def _truths(source: Any) -> list[str]:
 
 
 def _output(roles: Roles, net: Net, past: str) -> str:
-    """The output of the first step that becomes this input: the step gives it on, or the names say so.
+    """The output of the first step that becomes this input: the step passes it on, or the names match.
 
     Empty: the first step takes the same input.
     """

@@ -29,7 +29,7 @@ from openrknn.container.sequence import BoundInput, CacheInput, DecoderFile, Tab
 Source = str | os.PathLike[str] | bytes | Any
 _MOST_ROWS = 65536
 _FRAMES = 1500
-"""Of an encoder, if nobody says: Whisper's."""
+"""Default for an encoder: Whisper's."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The step with a cache of fixed capacity, written anew."""
+"""Rewrites the step for a cache of fixed capacity."""
 
 from __future__ import annotations
 

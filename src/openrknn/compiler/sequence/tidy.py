@@ -195,7 +195,7 @@ class _Tidy:
 
 
 def tidy(model: Any) -> Any:
-    """Remove what a step need not compute, and what nobody reads; the model is changed in place."""
+    """Remove what a step need not compute, and unused results; the model is changed in place."""
     onnx = onnx_package()
     inferred = onnx.shape_inference.infer_shapes(model)
     del model.graph.value_info[:]

@@ -1,4 +1,4 @@
-"""Copies of the vendor's library, and of ours that can take its place."""
+"""Copies of the vendor's library, and of openrknn's replacement."""
 
 from __future__ import annotations
 

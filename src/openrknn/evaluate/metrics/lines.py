@@ -32,7 +32,7 @@ def count_lines(truth: LinesTruth, found: Array) -> tuple[int, int, int]:
 
 
 def _covered(one: Array, hull: Array) -> float:
-    """The share of a line that lies in a region."""
+    """The share of a line that is inside a region."""
     if len(hull) < 3:
         return 0.0
     size, whole = area(np.asarray(one)), area(hull)

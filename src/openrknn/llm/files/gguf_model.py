@@ -16,7 +16,7 @@ from openrknn.llm.files.source import MOST_LAYERS, FileSource, Gatherer
 
 _POOLINGS: dict[int, Pooling] = {0: "none", 1: "mean", 2: "cls", 3: "last"}
 _WIDE_SCORES = {("gemma2", 46), ("gemma3", 62)}
-"""The 27B models divide scores by sqrt(width / heads); their files do not say so."""
+"""The 27B models divide scores by sqrt(width / heads); their files do not have this value."""
 _IGNORED = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight", "cls.weight", "cls.bias")
 """Rotary divisors are in the configuration; `cls` is a pooler that embeddings do not use."""
 

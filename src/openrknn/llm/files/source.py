@@ -25,7 +25,7 @@ class Piece:
     first: int
     count: int
     paired: int = 0
-    """Rows of a head that lie in pairs of the two rotary halves; 0: they are in order."""
+    """Rows of a head that are stored in pairs of the two rotary halves; 0: they are in order."""
     added: float = 0.0
 
     def rows(self, first: int, count: int) -> Floats:

@@ -19,7 +19,7 @@ __all__ = ["Constraint", "Constraints", "Follower"]
 
 _MOST_CHARACTERS = 256 * 1024
 _JSON = {"whitespace_pattern": r"[ \n\t]{0,16}"}
-"""Small models like to write white space for ever, which JSON allows."""
+"""Small models can repeat white space indefinitely, which JSON allows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Stream:
 
 
 class Generator:
-    """Generates with one engine. Streams may be read in turns: whoever waits computes for all of them.
+    """Generates with one engine. Streams may be read in turns: a waiting reader computes for all of them.
 
     One thread at a time. `most_sequences` requests are computed together, `kept_prefixes` caches stay for later prompts
     that begin the same way, and `chunk` tokens of a prompt are computed at a time.

@@ -37,7 +37,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What users are told about a model."""
+    """What is shown about a model."""
 
     name: str
     architecture: str

@@ -26,7 +26,7 @@ class Request:
     ignore_end: bool = False
     """Go on after the tokens with which the vocabulary ends texts (for measurements)."""
     logprobs: int | None = None
-    """None: none; else how many alternatives to each token are told."""
+    """How many alternatives to each token are returned; None: none."""
     constraint: Constraint | None = None
     shift: bool = False
     """When the context is full, drop the older half of it and go on; else the text ends with "length"."""

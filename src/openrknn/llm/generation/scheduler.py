@@ -29,8 +29,8 @@ Outcome = Event | RknnError
 class Scheduler:
     """A step computes one piece of one prompt and one token of every sequence that is past its prompt.
 
-    Nobody waits for the end of another: a request is admitted as soon as one of `most_sequences` places is free. One
-    thread at a time.
+    Requests do not wait for each other to end: a request is admitted as soon as one of `most_sequences` places is free.
+    One thread at a time.
     """
 
     def __init__(

@@ -25,19 +25,19 @@ def opened_thought(prompt: str) -> str:
 
 
 class ThinkText:
-    """Tells thoughts and answer apart while they are written. `opened`: the closing tag of a thought under way."""
+    """Tells thoughts and answer apart while they are written. `opened`: the closing tag of the current thought."""
 
     def __init__(self, opened: str = "") -> None:
         self._close = opened
         self._held = ""
         self._is_start = True
-        """Nothing but white space came of the part under way."""
+        """The current part has only white space so far."""
         self._may_open = True
         """No part of the answer has come: a thought may begin."""
 
     @property
     def is_inside(self) -> bool:
-        """Whether a thought is under way."""
+        """Whether a thought is in progress."""
         return bool(self._close)
 
     def feed(self, text: str, *, is_last: bool = False) -> tuple[str, str]:

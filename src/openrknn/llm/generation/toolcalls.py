@@ -73,7 +73,7 @@ class ToolText:
         return (_OPEN + held if self._is_inside else self._text(held)), []
 
     def _text(self, text: str) -> str:
-        """White space before and between calls is nobody's."""
+        """White space before and between calls is dropped."""
         if not self._has_text and not text.strip():
             return ""
         self._has_text = True

@@ -22,7 +22,7 @@ class Report:
     kinds: dict[str, Measured]
     """With the products of one kind in integers, and all others in float."""
     layers: dict[int, Measured]
-    """Likewise for one layer; on the first of the windows."""
+    """The same for one layer; on the first window only."""
     choices: tuple[Choice, ...]
     weight_bytes: int
     """What one token reads of the products."""

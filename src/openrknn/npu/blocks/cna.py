@@ -42,7 +42,7 @@ def pads_of(config: Config, channels: int) -> Numbers:
     """The padding value of each channel.
 
     Integers take the low byte; depthwise int8 has two lanes, even channels the low byte, odd ones the next. What 4-bit
-    features are padded with nobody has seen.
+    features are padded with is unknown.
     """
     bits = config.pad_bits
     if config.precision is Precision.INT4:

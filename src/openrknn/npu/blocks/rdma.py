@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _KIND_BYTES = {OperandKinds.ALU: 4, OperandKinds.CPEND: 2, OperandKinds.MUL: 2}
-"""Bytes per channel, in the order in which the kinds lie in memory."""
+"""Bytes per channel, in the order of the kinds in memory."""
 _BLOCK = np.dtype([("alu", "<i4", 4), ("mul", "<i2", 4)])
 _BYTE_FORM = np.dtype([("first", _BLOCK), ("cpend", "i1", 8), ("second", _BLOCK)])
 _NOT_A_BYTE = -128

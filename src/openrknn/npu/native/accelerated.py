@@ -54,7 +54,7 @@ class Accelerated:
         self.reasons: dict[int, str] = {}
         """Why the step at this place of the program has no kernel."""
         self.meter: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered around each run, by whoever wants to know how busy the NPU is."""
+        """Entered around each run, to measure the NPU's load."""
         self._memory = memory
         self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]

@@ -4,7 +4,7 @@ A double holds every integer up to 2^53, and a product with m / 2^n is exact as 
 stage is one multiplication and one addition that rounds to the nearest integer, ties to even. `build` follows the
 range of the numbers through the stages; a program that could leave the safe range has no chain.
 
-Clamps are moved to the end where only rising (or falling) functions follow: g(min(max(x, a), b)) lies between g(a) and
+Clamps are moved to the end where only rising (or falling) functions follow: g(min(max(x, a), b)) is between g(a) and
 g(b). What comes after a lookup table is part of the table.
 """
 

@@ -1,6 +1,6 @@
 """Native programs as values: structures with the places of their pointers, and what those lead to.
 
-    frozen = freeze(accelerated, buffers)       # None where a step has no kernel, or memory lies over other memory
+    frozen = freeze(accelerated, buffers)       # None where a step has no kernel, or memory overlaps
     frozen.sections()                           # arrays, to be stored
     program = thaw(sections, buffers, library, kernels)
     program.run()
@@ -8,8 +8,8 @@
 A pointer becomes the number of a region and an offset in it. Regions are the buffers of the job, arrays that the
 builders of steps made (packed weights, tables), packed weights in the file of another program, and room that kernels
 fill themselves. `thaw` puts the pointers back
-and checks that each lies in its region; that the walks from there do is what `places` proved when the program was made,
-for buffers of the same sizes: whoever stores sections must see to it that they come back as they were.
+and checks that each is in its region; that the walks from there do is what `places` proved when the program was made,
+for buffers of the same sizes: callers that store sections must restore them unchanged.
 """
 
 from __future__ import annotations

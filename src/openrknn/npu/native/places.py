@@ -74,7 +74,7 @@ class Places:
         self._writes: list[Span] = []
 
     def keep(self, array: npt.NDArray[Any]) -> int:
-        """The pointer to an array of ours."""
+        """The pointer to one of our own arrays."""
         self.kept.append(array)
         return int(array.ctypes.data)
 

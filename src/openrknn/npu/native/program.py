@@ -248,7 +248,7 @@ def ignore_unused(operation: ew.Operation) -> None:
 
 
 def _fetch(result: ElementWise, task: Task, places: Places) -> None:
-    """Where the operand lies; the twin of rdma.fetch_operand."""
+    """The address of the operand; the twin of rdma.fetch_operand."""
     reader = task.reader
     if reader is None or reader.operand is None:
         raise RefusedError("an operand that is not read")

@@ -60,7 +60,7 @@ class Way:
         return read
 
     def unread(self, config: object) -> Iterator[str]:
-        """The fields, of what it holds as well, that say something and that nobody read."""
+        """The fields, of what it holds as well, that are set and were not read."""
         found: list[str] = []
         self._find_unread(config, found)
         return iter(found)
@@ -145,7 +145,7 @@ def _view_of(kind: type) -> type:
 
 
 def _refuse_copy(self: object, *_: object, **_more: object) -> None:
-    """`replace` of a view would be a configuration whose reading nobody notes."""
+    """`replace` of a view would be a configuration whose reads are not recorded."""
     raise AttributeError("a view of a configuration cannot be copied; copy what it shows")
 
 

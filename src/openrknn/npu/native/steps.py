@@ -124,7 +124,7 @@ def _looks_at_one_place(step: Step) -> bool:
 
 
 def _operand_keeps_places(step: Step) -> bool:
-    """Whether the operand of EW has elements of the size of the result, and so lies in the same atoms."""
+    """Whether the operand of EW has elements of the size of the result, and so has the same atoms."""
     if not isinstance(step, Convolution | Flying) or step.reader is None or step.reader.operand is None:
         return True
     return _written_bytes(step.dpu) == step.reader.operand.bytes_each

@@ -239,7 +239,7 @@ def _cell(name: str, cell: Content, row: Row, top: int) -> Markup:
 
 
 def _sources(row: Row) -> Markup:
-    """The first by its whole name, what was fused into it by the last part of theirs."""
+    """The first by its whole name, operators fused into it by the last part of their names."""
     names = [clean(name, 60) for name in row.sources]
     others = [name.rpartition("/")[2] or name for name in names[1:_MOST_NAMES]]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""

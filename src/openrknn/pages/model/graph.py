@@ -113,7 +113,7 @@ def _boundary_label(operator: OperatorReport) -> list[Markup]:
 
 
 def hint(operator: OperatorReport) -> str:
-    """What a browser shows when the pointer rests on a box."""
+    """The tooltip of a box."""
     lines = [f"#{operator.index} {clean(operator.type, 60)} on {operator.placement.upper()}", op_name(operator)]
     for word, tensors in (("in", operator.inputs), ("out", operator.outputs)):
         lines += [f"{word}: {clean(use.name, 60)} {use.dtype} {dims(use.shape)}" for use in tensors[:6]]

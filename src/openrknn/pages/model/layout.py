@@ -32,7 +32,7 @@ class Edge(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A laid out graph."""
+    """A graph with positions."""
 
     width: float
     height: float

@@ -17,7 +17,7 @@ _MAX_ITEMS = 12
 
 
 def macs(value: int | None) -> str:
-    """385250272 -> "385 M"; "?" where nobody knows."""
+    """385250272 -> "385 M"; "?" if unknown."""
     return "?" if value is None else count_text(value)
 
 
@@ -44,7 +44,7 @@ def short_shape(shape: Sequence[int]) -> str:
 
 
 def native(tensor: Tensor) -> str:
-    """How it lies in memory: "nc1hwc2 1×2×112×112×16"; empty where the file does not say."""
+    """Its memory layout: "nc1hwc2 1×2×112×112×16"; empty where the file does not say."""
     if not tensor.native_shape:
         return ""
     layout = "" if tensor.layout is Layout.UNDEFINED else f"{tensor.layout.label} "

@@ -27,7 +27,7 @@ _COLUMNS, _GROUP = 3, 16
 class CrossAttention:
     """The inputs of a step that an encoder gives.
 
-    A graph of its own computes them; where an output lies in memory as the step wants it, the NPU writes it there.
+    A graph of its own computes them; if an output has the memory layout that the step expects, it is written in place.
     """
 
     def __init__(self, file: DecoderFile, session: Session, graph: StepGraph, options: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Mistakes that arrays show: what can be run, and is probably not what was meant.
+"""Mistakes that arrays show: inputs that can be run, but are probably not as intended.
 
-Each is told once for a session, an input and a cause, as `InputWarning`. Only inputs for pictures are looked at, only
-the first arrays of each type, and of each only a few hundred numbers: a healthy picture is looked at once.
+Each is reported once for a session, an input and a cause, as `InputWarning`. Only inputs for images are checked, only
+the first arrays of each type, and of each only a few hundred numbers: a valid image is checked once.
 """
 
 from __future__ import annotations

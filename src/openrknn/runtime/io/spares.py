@@ -1,4 +1,4 @@
-"""Arrays for results, reused once nobody holds them any more.
+"""Arrays for results, reused when no other reference is left.
 
 Fresh memory is the most expensive part of a large output: the kernel hands it over page by page, at its first touch.
 Programs drop the outputs of one frame before they ask for the next, so the same memory can hold those. An array that
@@ -39,7 +39,7 @@ class Spares:
         self._arrays: list[npt.NDArray[Any]] = []
 
     def take(self) -> npt.NDArray[Any]:
-        """An array that nobody else holds; its contents are arbitrary."""
+        """An array without other references; its contents are arbitrary."""
         if self.is_small:
             return np.empty(self.shape, self.dtype)
         for array in self._arrays:

@@ -35,7 +35,7 @@ class DmaBuf:
 
 
 class Framed(Protocol):
-    """A frame of video that lies in one dma-buf: `openrknn.video.VideoFrame`."""
+    """A video frame in one dma-buf: `openrknn.video.VideoFrame`."""
 
     @property
     def width(self) -> int: ...
@@ -48,7 +48,7 @@ class Framed(Protocol):
 
 
 def without_frames(places: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, object]:
-    """Frames as the dma-bufs that they lie in, after making sure that their size is the input's ([N, H, W, C])."""
+    """The dma-bufs of frames, after checking that their size is the input's ([N, H, W, C])."""
     return {name: _without_frame(value, name, shapes.get(name, ())) for name, value in places.items()}
 
 

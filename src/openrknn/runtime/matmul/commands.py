@@ -1,7 +1,7 @@
 """Register commands for C [M, N] = A [M, K] * B [K, N] on RK3588: a 1 x 1 convolution.
 
 The rows of A are pixels of a picture that is one line high, K are its channels, and the columns of B are the kernels.
-A and C lie in memory as feature maps of M pixels, B as weights. The sums leave the DPU as they are: int32 or fp32, and
+A and C are stored as feature maps of M pixels, B as weights. The sums leave the DPU as they are: int32 or fp32, and
 int16 where A and B have 4 bits.
 
 Facts: the streams that the vendor's runtime 1.5.2 submits for its own matmul (`openrknn exec --trace`), register by

@@ -4,7 +4,7 @@
     step.a, step.b, step.c = Rows(...), Tiles(...), Rows(...)
     step.run()
 
-B is read where it lies, by each run: nothing is packed, nothing is kept. Sums of integers are exact, and sums of
+B is read in place by each run: nothing is packed, nothing is kept. Sums of integers are exact, and sums of
 float16 follow the rule of the software NPU's convolutions (npu/blocks/core.py); a test compares the bytes.
 """
 
@@ -30,7 +30,7 @@ MOST_SEGMENTS = 256
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A or C in memory: element (row, k) lies at row * `row` + (k div width) * `group`, and k mod width numbers on."""
+    """A or C in memory: element (row, k) is at row * `row` + (k div width) * `group`, and k mod width numbers on."""
 
     data: Bytes
     row: int

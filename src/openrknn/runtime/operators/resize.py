@@ -97,7 +97,7 @@ def _region(inputs: Inputs, rank: int, axes: list[int]) -> tuple[Array, Array]:
 
 
 def _places(axis: _Axis, attributes: Attributes) -> Array:
-    """Where each pixel of the output lies in the input."""
+    """Position of each output pixel in the input."""
     mode = text(attributes, _MODE, "half_pixel")
     x = np.arange(axis.wanted, dtype=np.float64)
     if axis.scale <= 0:

@@ -119,7 +119,7 @@ def run_plan(
     bundle: Bundle, plan: Plan, step_of: Callable[[int], Step], feed: Mapping[str, Any],
     timings: list[tuple[Part, int, int]] | None = None, *, kept: dict[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All parts in order; values are forgotten when nobody reads them any more. `timings`: (part, start, stop).
+    """All parts in order; values are released after their last reader. `timings`: (part, start, stop).
 
     `kept`: gets every value.
     """

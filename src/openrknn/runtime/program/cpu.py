@@ -68,7 +68,7 @@ def cpu_demand(operator: Operator, tensors: Sequence[Tensor]) -> Demand:
     """What an operator asks of the CPU, at the most.
 
     A product of matrices has sqrt(|A| * |B| * |C|) multiplications, exactly; a convolution has as many for each row of
-    its kernel. Windows look at every element of theirs. Numbers are computed in double precision, in a few arrays.
+    its kernel. Windows read all of their elements. Numbers are computed in double precision, in a few arrays.
     """
     sizes = sorted((tensor.elements for tensor in tensors), reverse=True)
     window = operator.attributes.get("kernel_shape")
@@ -105,7 +105,7 @@ class CpuCall:
         self._compute = compute
         self._inputs = inputs
         self._outputs = outputs
-        """None: an optional output that nobody wants."""
+        """None: an unused optional output."""
         parameters = operator.node.parameters
         values = {**((parameters and parameters.values) or {}), **operator.attributes}
         self._attributes = OperatorAttributes(operator, values)

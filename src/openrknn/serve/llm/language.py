@@ -156,7 +156,7 @@ class Language:
             return await anext(answers)
 
     def check_room(self, client: str, count: int = 1) -> None:
-        """Before anything is begun: a full queue says so at once, and a client that has its share too."""
+        """Before anything is begun: a full queue, or a client over its share, is rejected at once."""
         mine = self._of_clients.get(client, 0)
         if self._most_of_one and mine + count > self._most_of_one:
             raise FullError(

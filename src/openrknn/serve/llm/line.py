@@ -51,7 +51,7 @@ class Line:
         return number, answers
 
     def end(self, number: int, *, is_complete: bool) -> None:
-        """Nobody waits for it any more."""
+        """It is no longer waited for."""
         self._waiting.pop(number, None)
         if not is_complete and self.is_alive:
             self._send({"do": "cancel", "id": number})

@@ -19,7 +19,7 @@ EXTENSIONS = (
     "classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
     "model_configuration", "binary_tensor_data", "statistics", "logging",
 )  # fmt: skip
-"""What every server of ours has, by Triton's names."""
+"""What every openrknn server supports, by Triton's names."""
 
 
 def server_metadata(plane: Plane) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def statistics(served: Served) -> dict[str, Any]:
 
 
 def _memory(served: Served) -> list[int]:
-    """Bytes of the processes that the model runs in; those of the server's own are not told apart."""
+    """Bytes of the processes that the model runs in; those in the server's own process are not separated."""
     found = []
     for pid in served.host.pids():
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -102,5 +102,5 @@ class InProcessHost:
 
 
 def no_report() -> NotFoundError:
-    """The server has nobody who makes reports."""
+    """This server does not make reports."""
     return NotFoundError("this server was started without the reports of `openrknn inspect`")

@@ -1,4 +1,4 @@
-"""What lies in a model repository.
+"""The contents of a model repository.
 
     models/
     ├── scene.rknn              model "scene", version 1

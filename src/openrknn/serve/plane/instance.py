@@ -152,7 +152,7 @@ class Instance:
 
     @staticmethod
     def _answer(job: Job, outputs: Mapping[str, Array], stages: Stages, *, lent: bool) -> None:
-        """Outputs go where the client wants them; those that nobody wants go nowhere."""
+        """Outputs go where the client wants them; unrequested ones are dropped."""
         began = time.perf_counter()
         found: dict[str, Output] = {}
         try:
@@ -219,7 +219,7 @@ def _fail(jobs: list[Job], error: ServeError) -> None:
 
 
 def _loaded(jobs: list[Job]) -> list[Job]:
-    """With inputs in memory of ours; a request whose shared memory is gone fails alone."""
+    """With inputs in the server's memory; a request whose shared memory is gone fails alone."""
     good = []
     for job in jobs:
         try:

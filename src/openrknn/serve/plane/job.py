@@ -63,7 +63,7 @@ class Job:
     items: int = 1
     """Of a batch."""
     deadline: float | None = None
-    """time.monotonic() after which nobody waits any more."""
+    """time.monotonic() after which no client waits."""
     arrived: float = field(default_factory=time.monotonic)
     future: Future[tuple[dict[str, Output], Stages]] = field(default_factory=Future)
     outputs: Collection[str] | None = None
@@ -79,7 +79,7 @@ class Job:
     """In the queue: 1 is the highest."""
 
     def is_late(self, now: float) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no client waits any more."""
         return self.deadline is not None and now >= self.deadline
 
     def fits(self, other: Job) -> bool:

@@ -55,7 +55,7 @@ class ModelInfo:
 
     @property
     def platform(self) -> str:
-        """What clients are told: "rknn_rk3588", in parts "rknnz_rk3588"."""
+        """The platform that clients see: "rknn_rk3588", in parts "rknnz_rk3588"."""
         return f"{'rknnz' if self.signature.is_parted else 'rknn'}_{self.chip}"
 
     def as_json(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def parse(outputs: Iterable[tuple[str, Mapping[str, Any]]], regions: Regions) ->
 
 
 def answer_bytes(request: Request, signature: Signature, element_bytes: int) -> int:
-    """The most memory that an answer can take: what goes into shared memory takes none of ours."""
+    """The most memory that an answer can take: outputs in shared memory take none of the server's."""
     if request.outputs is not None and all(name in request.places for name in request.outputs):
         return 0
     texts = sum(min(count, signature.answer_elements) for count in request.classes.values())

@@ -131,7 +131,7 @@ class Plane:
             raise ForbiddenError("this server was started with --fixed: clients cannot change its models and settings")
 
     def is_busy(self) -> bool:
-        """Whether requests are under way, or were just now, that throttled work should make room for."""
+        """Whether requests are in flight, or were recently, that throttled work should make room for."""
         return self.light > 0 or time.monotonic() - self._last_light < _LIGHT_SECONDS
 
     @contextmanager

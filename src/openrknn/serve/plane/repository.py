@@ -89,7 +89,7 @@ class Repository:
     def ready_problem(self) -> str:
         """Why this server should get no requests; empty: it should.
 
-        One model that is broken keeps nobody from using the others: the server is ready while any of them answers
+        A broken model does not affect the others: the server is ready while any of them answers
         (with `strict_readiness`: while all of them do). Each model has a readiness of its own.
         """
         if self.is_loading:

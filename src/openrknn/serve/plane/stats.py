@@ -66,7 +66,7 @@ class Stats:
             self.last_milliseconds = time.time_ns() // 1_000_000
 
     def executed(self, batch: int, pre: float, npu: float, post: float) -> None:
-        """One run on a context, whoever it was for."""
+        """One run on a context, for any client."""
         with self._lock:
             self.executions += 1
             row = self.batches.setdefault(batch, [0, 0.0, 0.0, 0.0])

@@ -1,8 +1,8 @@
 """`ThrottledPool`: work that takes long, beside which others have to be answered.
 
 A few threads of its own take it, the cheapest first (what waits for long gets its turn as well), and after each piece
-they rest for twice as long as it took while anybody else has a request under way. So bombs cost a third of a processor
-at most, and an idle server gives all it has.
+they pause for twice as long as it took while another client has a request in flight. So bombs cost a third of a
+processor at most, and an idle server gives all it has.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     config      JSON of a ModelConfig: what our own `model_config` says may come back changed
     file:1/model.rknn, file:labels.txt
-                contents; they lie in a private folder until the model is unloaded or loaded otherwise
+                contents; they are kept in a private folder until the model is unloaded or loaded otherwise
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MESSAGE_BYTES = 4 << 20
 """Of one event: a minute of sound at 24 kHz."""
 _PROTOCOL = "realtime"
 _REST_SECONDS = 30.0
-"""Without an event; then the voice's stream is given back."""
+"""Without an event; then the voice's stream is released."""
 _MOST_RESTS = 20
 """Then a silent client is sent away."""
 

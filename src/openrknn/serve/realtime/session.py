@@ -39,7 +39,7 @@ class _Turn:
 
 
 class RealtimeSession:
-    """Events are handled in order; each mistake is told, and the session goes on."""
+    """Events are handled in order; each error is sent to the client, and the session continues."""
 
     def __init__(self, plane: Plane, config: SessionConfig, send: Send, *, is_old: bool) -> None:
         self._plane, self._config, self._is_old = plane, config, is_old
@@ -82,7 +82,7 @@ class RealtimeSession:
             await self._failed(error, event.get("event_id"))
 
     async def rest(self) -> None:
-        """Nothing comes for a while: what was said is told, and somebody else may have the stream."""
+        """After a pause in the input: send the text, and release the stream for other clients."""
         if self._ears is None:
             return
         try:
@@ -150,7 +150,7 @@ class RealtimeSession:
                 await self._grow(turn, one.text.strip())
 
     async def _grow(self, turn: _Turn, text: str) -> None:
-        """What two partial texts agree on is told: it will hardly change any more."""
+        """Send what two partial texts agree on: it rarely changes later."""
         agreed = _common(turn.last, text)
         turn.last = text
         if agreed.startswith(turn.told) and len(agreed) > len(turn.told):
@@ -188,7 +188,7 @@ class RealtimeSession:
         await self._send(words)
 
     async def _finish(self, *, is_asked: bool) -> None:
-        """Everything that came is told; the next sound begins a new stream."""
+        """Send the rest of the text; the next audio begins a new stream."""
         assert self._ears is not None
         before = self._last_item
         await self._told(await self._ears.finish())

@@ -231,7 +231,7 @@ class _Api:
         return Response(content, media_type=kind)
 
     def _check_room(self, served: Served) -> None:
-        """Before the body is read: a full queue says so at once."""
+        """Before the body is read: a full queue is reported at once."""
         if len(served.queue) >= served.queue.size:
             error = FullError(
                 f"model {served.name!r} has {served.queue.size} requests waiting; try again later",

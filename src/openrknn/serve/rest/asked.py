@@ -1,4 +1,4 @@
-"""What OpenAI's clients ask of language models, as requests of ours."""
+"""OpenAI requests to language models, converted to openrknn's own."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _GZIP, _ZLIB, _EITHER = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, 32 + zlib.MAX_WBITS
 
 
 class ClientGoneError(Exception):
-    """The client has closed the connection: there is nobody to answer."""
+    """The client has closed the connection: no answer is sent."""
 
 
 def declared_length(request: Request) -> int | None:
@@ -42,7 +42,7 @@ def declared_length(request: Request) -> int | None:
 
 
 SHARE, PLANE = "openrknn.share", "openrknn.plane"
-"""In the ASGI scope: the request's share of the memory, which is given back when the answer is sent; and the plane."""
+"""In the ASGI scope: the request's share of the memory, which is released when the answer is sent; and the plane."""
 
 
 async def read_body(request: Request, limits: Limits, most_bytes: int | None = None) -> bytes:

@@ -29,7 +29,7 @@ from openrknn.serve.rest.openai import event, failed_event
 __all__ = ["Completions", "embedded", "prompts_of"]
 
 _USUAL_TOKENS = 16
-"""What OpenAI's server gives where nobody asks for more."""
+"""The default of OpenAI's server."""
 _MANY = 1_000_000
 _MOST_TOP = 20
 _MOST_TEXTS = 2048

@@ -66,7 +66,7 @@ def _token(one: TokenLogprob) -> dict[str, Any]:
 
 
 async def merged(streams: Sequence[AsyncGenerator[T]]) -> AsyncGenerator[tuple[int, T]]:
-    """(which stream, what it gave) as it comes. Closing it closes all of them."""
+    """(which stream, what it gave) as it arrives. Closing it closes all of them."""
     if len(streams) == 1:  # no tasks: what most requests are
         async with aclosing(streams[0]) as only:
             async for one in only:

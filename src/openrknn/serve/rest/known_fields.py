@@ -125,7 +125,7 @@ _AFTER = {"mirostat_tau": "mirostat", "mirostat_eta": "mirostat"}
 
 
 def check_known(fields: Fields, known: Known, what: str = "") -> None:
-    """400 for a field that nobody here reads."""
+    """400 for an unknown field."""
     for name, value in fields.words.items():
         if name in known.read or name in known.harmless or value is None:
             continue

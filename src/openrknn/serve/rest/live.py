@@ -3,7 +3,7 @@
     POST   /v1/audio/live?model=NAME&rate=16000   a session: {"id": ...}; &language=de, &task=translate
     POST   /v1/audio/live/ID                      16-bit little-endian samples of one channel; what is heard by now
     POST   /v1/audio/live/ID?end=1                the same for the last ones; the session ends
-    DELETE /v1/audio/live/ID                      nobody wants to know any more
+    DELETE /v1/audio/live/ID                      cancel the stream
 
 Requests of a session follow each other. It works wherever HTTP does: through proxies, and from a browser without
 websockets. A session takes one of the voice's streams with its first sound, not before; one that hears nothing for some

@@ -32,7 +32,7 @@ _OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
 """What needs no token: probes of a cluster have none, and the page asks for it."""
 _OPEN_FOLDER = "/page/"
 _BAD = frozenset({400, 401, 403, 408, 413, 415, 499})
-"""What only a client that errs or lies gets; 499: it was gone before its answer."""
+"""Sent only to faulty or malicious clients; 499: it was gone before its answer."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "SAMEORIGIN",

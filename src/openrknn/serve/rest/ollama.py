@@ -216,7 +216,7 @@ class _TextForm:
 
 
 class _ChatForm(_TextForm):
-    """How /api/chat says it; calls of tools are told when they are complete."""
+    """The form of /api/chat; tool calls are sent when they are complete."""
 
     def words(self, thought: str, text: str, calls: Sequence[ToolCall]) -> dict[str, Any]:
         message = {**_message(text), **({"thinking": thought} if thought else {})}

@@ -22,7 +22,7 @@ __all__ = ["ABORT", "DRAIN", "KNOWN", "MARK", "GuardedWebSocket", "guarded_proto
 ABORT, DRAIN = "openrknn.abort", "openrknn.drain"
 """In the ASGI scope: end the connection of a client that does not take its answer; wait until it has taken it."""
 KNOWN, MARK = "openrknn.known", "openrknn.mark"
-"""In the ASGI scope: whether the last request of this connection was right, and how to say so for the next one."""
+"""In the ASGI scope: whether the last request of this connection was valid, and how to set it for the next one."""
 _GRACE_SECONDS = 5.0
 """The body's reader gives up first and can still say why."""
 _LINGER_SECONDS = 1.0
@@ -190,7 +190,7 @@ def guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
             super().on_response_complete()
 
         def shutdown(self) -> None:
-            """A request under way is answered, and one that is on its way already as well."""
+            """Requests in progress and requests that have already been sent are answered."""
             self._is_leaving = True
             if self._is_goodbye:
                 self.transport.close()
@@ -265,7 +265,7 @@ class _Transport:
 def _make_room(connections: set[Any], among: Collection[Any]) -> bool:
     """End the one among these that has been idle longest, of the client that has most; False where none is idle.
 
-    A client that opens all the connections there are thereby loses its own, and probes of a cluster get through.
+    A client that opens all connections loses its own, and probes of a cluster get through.
     """
     idle = [one for one in among if one._is_waiting]
     if not idle:

@@ -28,7 +28,7 @@ __all__ = ["Speech"]
 
 _JSON_BYTES = 256 * 1024
 _BYTES_PER_CHARACTER = 2 * 48_000
-"""Nobody speaks so slowly that one letter takes a second."""
+"""The slowest speech takes less than a second for a letter."""
 _OTHERS = frozenset({
     "default", "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "juniper", "marin", "nova", "onyx", "sage",
     "shimmer", "verse",

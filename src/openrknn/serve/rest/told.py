@@ -1,4 +1,4 @@
-"""`Told`: what a model writes in a chat, told apart as thoughts, text and calls of tools."""
+"""`Told`: splits what a model writes in a chat into thoughts, text and tool calls."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class TranscriptionWish:
 
 
 def read_wish(parts: list[Part], voices: Voices, task: str) -> TranscriptionWish:
-    """What is asked for, the voice can do. Fields that nobody knows are left alone, as OpenAI's server does."""
+    """What is asked for, the voice can do. Unknown fields are ignored, as by OpenAI's server."""
     form = _Form(parts)
     recording = form.file()
     voice = _voice(form.text("model"), voices, task)

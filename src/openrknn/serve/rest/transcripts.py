@@ -64,7 +64,7 @@ def _warnings(some: Iterable[str]) -> dict[str, Any]:
 
 
 def languages_of(segments: Iterable[Segment]) -> list[dict[str, str]]:
-    """Those that were detected, in their order; none where nobody looked."""
+    """Those that were detected, in their order; none if detection was off."""
     return [{"code": code} for code in dict.fromkeys(one.language for one in segments if one.language)]
 
 

@@ -48,7 +48,7 @@ _PLACES = (None, "/dev/shm", "/run")
 
 
 def private_folder() -> Path:
-    """A folder that nobody else may enter."""
+    """A private folder."""
     for place in _PLACES:
         with contextlib.suppress(OSError):
             return Path(tempfile.mkdtemp(prefix="openrknn-", dir=place))
@@ -78,7 +78,7 @@ class AdmissionProxy:
             self._server.close()
 
     async def leave(self, seconds: float) -> None:
-        """Send GOAWAY on every connection: the client is told which call is the last one, and gets all answers."""
+        """Send GOAWAY on every connection: it names the last accepted call, and all accepted calls are answered."""
         self._is_leaving = True
         for peer in self._connections:
             peer.leave()
@@ -228,7 +228,7 @@ class AdmissionProxy:
             worst.abort()
 
     async def _down(self, peer: ClientConnection, inner: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """To the client, who may take its time but not for ever."""
+        """To the client, which may be slow, up to a limit."""
         while data := await inner.read(CHUNK):
             for message in peer.answers.feed(data):
                 peer.answered(message.stream)

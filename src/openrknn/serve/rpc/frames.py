@@ -84,7 +84,7 @@ class Sieve:
 
 
 class Frames:
-    """Follows one direction of a connection. `feed` takes bytes as they come, in pieces of any size."""
+    """Follows one direction of a connection. `feed` takes bytes in pieces of any size."""
 
     def __init__(self, *, is_client: bool, most_streams: int = _MOST_STREAMS) -> None:
         self._most_streams = most_streams
@@ -102,7 +102,7 @@ class Frames:
         self.ended: list[int] = []
         """Streams whose last frame has passed since somebody cleared the list."""
         self.reset: list[int] = []
-        """Streams that were given up, likewise."""
+        """Streams that were reset, in the same order."""
 
     @property
     def has_begun(self) -> bool:

@@ -34,7 +34,7 @@ _LOG = logging.getLogger("openrknn.serve.access")
 _OPEN_CALLS = frozenset({"ServerLive", "ServerReady", "Check", "Watch"})
 """What needs no token: probes of a cluster have none."""
 _BAD = frozenset({"INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED"})
-"""What only a client that errs or lies gets."""
+"""Sent only to faulty or malicious clients."""
 _QUIET_CALLS = _OPEN_CALLS | {"ModelReady"}
 _WITH_TENSORS = frozenset({"ModelInfer", "ModelStreamInfer"})
 _WITH_FILES = "RepositoryModelLoad"

@@ -26,7 +26,7 @@ from openrknn.serve.traces import Trace
 __all__ = ["Service"]
 
 _WINDOW = 8
-"""Requests of one stream that may be under way at the same time."""
+"""Requests of one stream that may be in flight at the same time."""
 
 
 class Service(Extensions):
@@ -124,7 +124,7 @@ class Service(Extensions):
         self._plane.traces.end(traced)
 
     async def ModelStreamInfer(self, messages: AsyncIterator[bytes], call: Call) -> AsyncIterator[Any]:  # noqa: N802
-        """Answers come in the order of the requests; a few are under way at the same time."""
+        """Answers come in the order of the requests; a few are in flight at the same time."""
         assert call.stream is not None
         waiting: asyncio.Queue[_Pending | None] = asyncio.Queue(_WINDOW)
         reader = asyncio.create_task(self._read(messages, call, call.stream, waiting))

@@ -18,7 +18,7 @@ _MOST_NAME = 255
 _MOST_REGIONS = 256
 _MOST_OFFSET = 1 << 62
 _SEMAPHORES = "sem."
-"""Files of sem_open: whoever writes there stops programs."""
+"""Files of sem_open: writing to them stops programs."""
 
 
 def is_available(folder: str = FOLDER) -> bool:
@@ -27,7 +27,7 @@ def is_available(folder: str = FOLDER) -> bool:
 
 
 class _File:
-    """A descriptor that is closed when nobody has it any more: requests under way outlive `unregister`."""
+    """A reference-counted descriptor: requests in flight outlive `unregister`."""
 
     def __init__(self, descriptor: int, *, is_writable: bool) -> None:
         self.descriptor, self.is_writable = descriptor, is_writable
@@ -153,7 +153,7 @@ class Regions:
             self._regions = {**self._regions, name: Region(name, str(key), start, size, file)}
 
     def unregister(self, name: str = "") -> None:
-        """Forget one region, or all; requests under way end with what they have."""
+        """Forget one region, or all; requests in flight finish with the memory they have."""
         self._check_allowed()
         with self._lock:
             if name and name in self._regions:
@@ -206,7 +206,7 @@ class Regions:
             )
 
     def _open(self, name: str) -> _File:
-        """A plain file of the folder itself: no link, no pipe, nothing mounted over it, nobody else's secret."""
+        """A plain file of the folder itself: no link, no pipe, nothing mounted over it, no file of another user."""
         path = f"{self._folder}/{name}"
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         is_writable = True

@@ -1,4 +1,4 @@
-"""Tensors that lie in a region of shared memory."""
+"""Tensors in a region of shared memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Tensor = Array | SharedTensor
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """An output that lies where the client wanted it."""
+    """An output in the memory that the client named."""
 
     part: Part
     dtype: np.dtype[Any]

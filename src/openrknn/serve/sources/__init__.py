@@ -1,6 +1,6 @@
 """Models from HTTP(S) and from S3-compatible storage, mirrored into a folder that the repository reads.
 
-    s3://bucket/prefix                          every model below the prefix, laid out like a folder of models
+    s3://bucket/prefix                          every model below the prefix, with the structure of a folder of models
     s3://bucket/prefix/scene.rknn#sha256=...    one model
     https://host/models/scene.rknn              one model; its checksum in the address, or in scene.rknn.sha256
     https://host/models/SHA256SUMS              every model that the list names, with its checksum

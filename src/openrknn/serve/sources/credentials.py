@@ -44,7 +44,7 @@ class Storage:
     endpoint: str = ""
     """scheme://host[:port][/path]; empty: Amazon's."""
     credentials: Credentials | None = None
-    """None: nobody; requests are not signed."""
+    """None: anonymous; requests are not signed."""
     ca_file: str = ""
 
 

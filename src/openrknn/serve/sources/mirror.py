@@ -197,7 +197,7 @@ class Mirror:
     # -- state ---------------------------------------------------------------------------------------------------
 
     def _now(self) -> _State:
-        """What is there: digests are compared once in a process, afterwards what others left is believed."""
+        """What is there: digests are compared once in a process, afterwards existing files are trusted."""
         if not self._is_checked:
             state = self._checked()
             write_state(self.folder, state)

@@ -67,7 +67,7 @@ def read_state(folder: Path) -> dict[str, list[Kept]]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else changes the mirror now."""
+    """Exclusive access to the mirror."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -82,7 +82,7 @@ class LocalChannel:
         self._handler = ChannelHandler(engine)
 
     def ask(self, words: Mapping[str, Any], array: Array | None, seconds: float) -> tuple[dict[str, Any], Array | None]:
-        """Nobody can end it here: the time limit is the client's."""
+        """It cannot be ended here: the time limit is the client's."""
         answer, sound = self._handler.answer(words, array)
         return _checked(answer), sound
 

@@ -63,7 +63,7 @@ USUAL = Asked()
 
 
 async def transcribe(voice: Voice, body: bytes, limits: Limits, asked: Asked = USUAL) -> Listened:
-    """A whole recording. It is heard in steps, so that nobody's recording is heard on when he has gone."""
+    """A whole recording. It is transcribed in steps, which stop when the client has gone."""
     seconds, found, logs, last = 0.0, list[Segment](), list[TokenLog](), Step((), (), "", ())
     async with aclosing(transcribe_in_steps(voice, body, limits, asked)) as steps:
         async for step in steps:
@@ -130,7 +130,7 @@ async def speak(
 class Ears:
     """Listens to a stream of sound, for text or for a wake word. Use it as a context.
 
-    `partial`: text that may still change is told, too; it costs work. `is_endless`: nobody keeps all of the text, so it
+    `partial`: text that may still change is sent, too, at a cost. `is_endless`: the whole text is not kept, so it
     may last for hours.
     """
 

@@ -199,7 +199,7 @@ class Voice:
             raise ModelFailedError(f"voice {self.name!r} cannot be opened: {error}") from None
 
     async def _give_back(self, talk: Conversation, channel: Channel) -> None:
-        """The next one finds it as new: what is under way ends first."""
+        """Reset it for the next client, after the current work ends."""
         try:
             if talk.pending is not None:
                 with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Each model in a process of its own: what a model does to its process, it does to nobody else.
+"""Each model in a process of its own: a fault in one model does not affect the others.
 
     host        the server's side: loads a model in a process and opens contexts in it
     supervisor  keeps a process alive: restarts it, with back-off

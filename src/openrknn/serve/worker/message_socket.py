@@ -96,7 +96,7 @@ class MessageSocket:
         return b"".join(parts), list(found)
 
     def shut(self) -> None:
-        """End the connection: another thread that reads it is told so."""
+        """End the connection: a thread that reads from it gets an error."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 

@@ -76,7 +76,7 @@ class WorkerProcess:
         return not self._why and self._process.poll() is None
 
     def ask(self, words: dict[str, Any], *, seconds: float, descriptors: list[int] | None = None) -> dict[str, Any]:
-        """A question and its answer. Whoever does not answer in time, or with nonsense, is ended."""
+        """A request and its answer. A process that answers too late or wrongly is killed."""
         with self._asking:
             try:
                 self._wire.send(words, descriptors)

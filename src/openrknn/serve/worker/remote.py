@@ -97,7 +97,7 @@ class RemoteContext:
 def connected(worker: WorkerProcess, arena: Arena, seconds: float) -> tuple[MessageSocket, dict[str, Any]]:
     """A wire to something new in a worker, which shares this memory, and what the worker says to that.
 
-    Where that fails, the memory is given back.
+    If that fails, the memory is released.
     """
     ours, theirs = socket.socketpair()
     wire = MessageSocket(ours)

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Connection:
-    """What a client wants. Whatever goes wrong, it is told, and what it waits for still comes.
+    """What a client wants. Errors are sent to it, and the event that it waits for still follows.
 
     Clients differ: new ones stop at `error`, those before 2026 (Home Assistant's among them) read on until the event
     that ends an answer. So an error is sent at once, and the end of the answer at its usual place.
@@ -56,7 +56,7 @@ class Connection:
             await part.failed(event, reason)
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel the current work."""
         with contextlib.suppress(ServeError):
             await self._listening.close()
 
@@ -67,7 +67,7 @@ class Connection:
         await self._send(Event("pong", {"text": event.data.get("text")}))
 
     async def _select(self, event: Event) -> None:
-        """Which of several programs is meant; this server is one."""
+        """The requested program; this server has one."""
         name = event.data.get("name")
         if name != PROGRAM:
             raise NotFoundError(f"there is no program {str(name)[:80]!r} here; there is {PROGRAM!r}")

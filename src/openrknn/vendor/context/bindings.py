@@ -20,7 +20,7 @@ from openrknn.vendor.tables.versions import Version
 
 _OUTSIDE = InitFlag.MEM_ALLOC_OUTSIDE
 _CHANGES_ITS_MIND = Version(1, 6)
-"""Nobody has looked at newer ones; the library decides."""
+"""Newer ones have not been examined; the library decides."""
 _INTERNAL = InitFlag.MEM_ALLOC_OUTSIDE | InitFlag.INTERNAL_ALLOC_OUTSIDE
 
 
@@ -123,7 +123,7 @@ class ContextBindings(ContextQueries):
     def set_io_memory(self, memory: TensorMemory, attributes: TensorAttributes) -> Binding:
         """`rknn_set_io_mem` as the C API has it: the attributes of a query, perhaps with another type or layout.
 
-        Which tensor is meant follows from the name. What the library would do wrong is refused.
+        The name selects the tensor. What the library would do wrong is refused.
         """
         for tensor in self.inputs:
             if tensor.name == attributes.name:

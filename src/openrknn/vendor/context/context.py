@@ -32,7 +32,7 @@ _DUPLICATES_AFTER_MEM_SIZE = Version(1, 6)
 
 
 class RunInfo(NamedTuple):
-    """What a run with options gives back; 0 where the library does not fill it in."""
+    """The result of a run with options; 0 where the library does not fill it in."""
 
     frame_id: int
     fence_fd: int

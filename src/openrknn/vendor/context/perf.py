@@ -33,7 +33,7 @@ class OperatorTime:
 
     @property
     def traffic_kib(self) -> float | None:
-        """KiB read and written, where the library says so."""
+        """KiB read and written, if the library reports it."""
         return _number(self.columns.get("RW(KB)", ""))
 
 

@@ -43,7 +43,7 @@ class ModelSource:
     """The model's own bytes."""
     offset: int = 0
     length: int = 0
-    """Where the model lies in a larger file or memory, and its bytes; both 0: it is all of it."""
+    """Offset and size of the model in a larger file or memory; both 0: it is all of it."""
     memory: TensorMemory | None = None
     """The memory that holds it, if the library is not to copy it."""
     chip: Chip | None = None

@@ -1,7 +1,7 @@
 """What a context and a matrix multiplication have in common: a number that the library gave out, and its life.
 
 The library crashes when a number is used after it was destroyed, or when memory is freed below a running job. So each
-number lives in a `Handle`, which is destroyed once it was closed *and* nobody needs it any more: no array over its
+number lives in a `Handle`, which is destroyed once it was closed *and* is no longer needed: no array over its
 memory, no context that shares its weights. Calls on one handle take turns; calls on different handles run side by side,
 as ctypes gives up the GIL.
 """
@@ -88,7 +88,7 @@ class NativeContext(Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed. Arrays over its memory stay valid; the library is told when the last one is gone."""
+        """Whether it was closed. Arrays over its memory stay valid; the library is called when the last one is gone."""
         return self._closed
 
     def close(self) -> None:

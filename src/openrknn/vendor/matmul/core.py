@@ -100,17 +100,17 @@ class MatmulCore(MemoryOwner):
 
     @property
     def a(self) -> Matrix:
-        """A as it lies in memory."""
+        """A as stored in memory."""
         return self._matrix("A")
 
     @property
     def b(self) -> Matrix:
-        """B as it lies in memory."""
+        """B as stored in memory."""
         return self._matrix("B")
 
     @property
     def c(self) -> Matrix:
-        """C as it lies in memory."""
+        """C as stored in memory."""
         return self._matrix("C")
 
     def _matrix(self, name: str) -> Matrix:

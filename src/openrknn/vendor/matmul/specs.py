@@ -29,7 +29,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """rknn_matmul_tensor_attr: one matrix as it lies in memory."""
+    """rknn_matmul_tensor_attr: one matrix as stored in memory."""
 
     name: str
     shape: tuple[int, ...]

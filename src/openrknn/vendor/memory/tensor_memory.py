@@ -73,7 +73,7 @@ class TensorMemory(Closing):
 
     @property
     def closed(self) -> bool:
-        """Whether it was given back."""
+        """Whether it was released."""
         return self._closed
 
     @property

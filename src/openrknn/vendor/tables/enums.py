@@ -153,7 +153,7 @@ class MatmulType(IntEnum):
 
 
 class MatmulLayout(IntEnum):
-    """rknn_matmul_layout: how a matrix lies in memory."""
+    """rknn_matmul_layout: the memory layout of a matrix."""
 
     NORM = 0
     NATIVE = 1

@@ -1,4 +1,4 @@
-"""How matrices lie in memory on each chip, and which sizes it takes.
+"""Memory layouts of matrices on each chip, and the sizes that it supports.
 
     A [M, K]    native [K1, M, K2]          element(m, k) at (k div K2, m, k mod K2)
     B [K, N]    native [N1, K1, N2, K2]     element(k, n) at (n div N2, k div K2, n mod N2, k mod K2)
@@ -6,8 +6,8 @@
 
 Facts: rknn_matmul_api.h of v2.3.2 (alignment, segments), and the tables "High-performance shapes" and "Size limitations
 of K and N" of the vendor's user guide v2.3.0. Runtime 1.5.2 answers the same shapes on RK3588 and RK3566. Where A and B
-have different types, the guide says that B lies as if it had A's. C of 1 and 2 bytes is in neither: it lies in atoms,
-as everything that the NPU writes, and so do the int32, int16 and float32 that the guide shows.
+have different types, the guide says that B is stored as if it had A's. C of 1 and 2 bytes is in neither: it is stored
+in atoms, as everything that the NPU writes, and so are the int32, int16 and float32 that the guide shows.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ SENTINELS: Mapping[str, int] = MappingProxyType(
         "RKNN_TARGET_TYPE_MAX": 3,
     }
 )
-"""The ends of enumerations in v2.3.2: nobody passes them."""
+"""The ends of enumerations in v2.3.2: they are never passed."""
 
 LIMITS: Mapping[str, int] = MappingProxyType(
     {

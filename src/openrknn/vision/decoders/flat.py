@@ -6,7 +6,7 @@
 
 n is the number of cells, 8400 for 640x640, or three times that with anchors. Boxes may be in parts of the frame (0 to
 1) instead of pixels. In int8 such an output is a mistake of the conversion: coordinates up to 640 and scores up to 1
-share one scale of about 2.5, and every score becomes 0 or 2.5. The note says so when it happens.
+share one scale of about 2.5, and every score becomes 0 or 2.5. A note reports it.
 """
 
 from __future__ import annotations

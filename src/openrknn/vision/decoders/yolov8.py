@@ -11,7 +11,7 @@ or box and score in one output [1, 4 * bins + classes, h, w]. For the cell in co
     top    = (y + 0.5 - d_top)  * stride        bottom = (y + 0.5 + d_bottom) * stride
 
 bins: 16 in v8, v10, v11; 17 in PP-YOLOE and the large v6; 1 in the small v6. The formula is the same, so these families
-need not be told apart. v10 is trained to give one box per object; suppression does it no harm.
+need not be distinguished. v10 is trained to give one box per object; suppression does it no harm.
 """
 
 from __future__ import annotations

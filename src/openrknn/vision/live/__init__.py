@@ -1,4 +1,4 @@
-"""Results of a pipeline in a browser, as they come.
+"""Live results of a pipeline in a browser.
 
 server      serve(): a page and a motion JPEG;   sockets: the HTTP server under it
 broadcast   the newest picture, for everybody who looks;   meter: draws it and measures speed and load

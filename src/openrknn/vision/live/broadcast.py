@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 _PATIENCE_SECONDS = 10.0
-"""How long a browser waits for the next picture before it is told to ask again."""
+"""How long a browser waits for the next image before it has to retry."""
 
 
 class Broadcast:

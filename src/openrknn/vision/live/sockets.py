@@ -12,7 +12,7 @@ from typing import Any
 
 _MOST_CONNECTIONS = 64
 _GOODBYE_SECONDS = 2.0
-"""How long answers under way may take at the end."""
+"""Time limit for answers in progress at shutdown."""
 
 
 class TidyServer(HTTPServer):
@@ -63,7 +63,7 @@ class TidyServer(HTTPServer):
             super().handle_error(request, client_address)
 
     def end_connections(self) -> None:
-        """Let answers under way finish, then close everything."""
+        """Let answers in progress finish, then close everything."""
         deadline = time.monotonic() + _GOODBYE_SECONDS
         for how in (socket.SHUT_RD, socket.SHUT_RDWR):
             with self._lock:

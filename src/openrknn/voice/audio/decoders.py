@@ -51,7 +51,7 @@ def decoded_file(path: Path, name: str, size: int = _BLOCK) -> Iterator[Decoded]
 def decoded_stream(stream: BinaryIO, head: bytes, kind: str, name: str, size: int = _BLOCK) -> Iterator[Decoded]:
     """The sound in a stream of the format `kind`, whose first bytes `head` were read already.
 
-    It is decoded as it comes if ffmpeg is there and the format allows it, else when all of it is there.
+    It is decoded while it arrives if ffmpeg is installed and the format allows it, else when it is complete.
     """
     program = shutil.which("ffmpeg")
     if program is not None and kind not in _SEEKING:
@@ -136,7 +136,7 @@ def _ffmpeg_blocks(
 
 
 def _pump(stream: BinaryIO, head: bytes, pipe: IO[bytes], problems: list[OSError]) -> None:
-    """Bytes to the decoder, as they come: a whole piece of a live stream may take seconds."""
+    """Bytes to the decoder, as they arrive: a whole piece of a live stream may take seconds."""
     read = getattr(stream, "read1", stream.read)
     part = head
     with suppress(BrokenPipeError, ValueError):  # the decoder ended, or nobody wants to know the rest

@@ -1,7 +1,7 @@
 """Other rates: a windowed sinc in as many phases as the two rates need, for whole recordings and for streams.
 
-Output n lies at input time n * from / to. Its value is the sum of the inputs around it times a Kaiser-windowed sinc
-whose edge lies below the lower of the two Nyquist frequencies: passed up to 87 % of it, 100 dB down from it on.
+Output n is at input time n * from / to. Its value is the sum of the inputs around it times a Kaiser-windowed sinc
+whose edge is below the lower of the two Nyquist frequencies: passed up to 87 % of it, 100 dB down from it on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sound as it comes: `blocks` of 16 kHz from a file, from standard input or from a microphone, in little memory."""
+"""Streamed audio: `blocks` of 16 kHz from a file, from standard input or from a microphone, in little memory."""
 
 from __future__ import annotations
 

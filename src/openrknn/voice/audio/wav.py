@@ -1,4 +1,4 @@
-"""WAV files and streams, read as they come: every kind of number in them, and nothing that a header says believed.
+"""WAV files and streams: all sample formats; headers are not trusted.
 
     RIFF, RIFX (big endian), RF64 and BW64 (sizes of 64 bits in a `ds64` chunk)
     integers of 8 (unsigned), 16, 24 and 32 bits, floats of 32 and 64, A-law and mu-law; WAVE_FORMAT_EXTENSIBLE

@@ -77,7 +77,7 @@ def sentences_of(text: str, letter: str, phonemise: Phonemise | None = None) -> 
 
 
 def ids_of(symbols: str) -> list[int]:
-    """Numbers with a pad at each end. Symbols that the model does not know are left out, and are told."""
+    """Numbers with a pad at each end. Symbols that the model does not know are left out and reported."""
     unknown = sorted({mark for mark in symbols if mark not in SYMBOLS})
     numbers = [SYMBOLS[mark] for mark in symbols if mark in SYMBOLS]
     if len(numbers) * 2 < len(symbols) or not any(number > SYMBOLS[" "] for number in numbers):

@@ -116,7 +116,7 @@ def _fits(source: Path, family: Family) -> bool:
 
 
 def _prepare(place: Path) -> None:
-    """A folder without `voice.json`: while a set is made anew it is no set. Other folders are not written to."""
+    """A folder without `voice.json`, so that an unfinished set is not used. Other folders are not written to."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         if any(place.iterdir()) and not (place / FILE).exists() and not (place / _UNFINISHED).exists():

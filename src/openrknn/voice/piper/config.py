@@ -1,4 +1,4 @@
-"""What lies beside a Piper voice as `VOICE.onnx.json`."""
+"""The configuration of a Piper voice, `VOICE.onnx.json`."""
 
 from __future__ import annotations
 

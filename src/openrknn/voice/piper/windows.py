@@ -25,7 +25,7 @@ class Window:
 def windows_of(frames: int, sizes: Sequence[int], reach: int, *, masked: bool = False) -> list[Window]:
     """The windows that cover a sentence with the least work.
 
-    `masked`: the network is told where the sentence ends, so a window may be longer than it. Without that, a sentence
+    `masked`: the network gets the end of the sentence, so a window may be longer than it. Without that, a sentence
     shorter than all windows is taken from two of them, one at each of its ends; if it is shorter than twice the reach,
     too, the `reach` last frames are what the network makes of zeros behind them.
     """

@@ -53,7 +53,7 @@ class Break:
 
 
 def is_ssml(text: str) -> bool:
-    """Whether it is meant as SSML: it begins with `<speak`, or an XML declaration before that."""
+    """Whether it is SSML: it begins with `<speak`, or an XML declaration before that."""
     return re.match(r"\s*(?:<\?xml[^>]*\?>\s*)?<speak[\s>]", text) is not None
 
 

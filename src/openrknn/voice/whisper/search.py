@@ -21,7 +21,7 @@ REPETITIVE = 2.4
 IMPROBABLE = -1.0
 """Mean logarithm of the tokens' probabilities."""
 SILENT = 0.6
-"""A probability of no speech, from which on an improbable text is not believed."""
+"""A probability of no speech, above which improbable text is discarded."""
 
 
 class Steps(Protocol):
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def is_silence(self) -> bool:
-        """Improbable text where probably nobody speaks."""
+        """Improbable text where there is probably no speech."""
         return self.no_speech_prob > SILENT and self.avg_logprob <= IMPROBABLE
 
     @property

@@ -98,7 +98,7 @@ class SlidingStream:
         return found
 
     def close(self) -> None:
-        """Nobody wants to know the rest."""
+        """Discard the rest."""
         if not self._is_over:
             self._is_over = True
             self._release()

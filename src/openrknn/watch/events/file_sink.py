@@ -16,7 +16,7 @@ _TAIL = 1 << 20
 
 
 class FileEvents:
-    """Appends; a file that was moved away (logrotate) is begun anew."""
+    """Appends; a file that was moved away (logrotate) is created again."""
 
     def __init__(self, path: Path, snapshots: Path | None = None) -> None:
         self.name = f"file:{path}"

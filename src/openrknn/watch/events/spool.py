@@ -122,7 +122,7 @@ class Spool(Closing):
         return made
 
     def _trim(self) -> None:
-        """Drop what all have and nobody looks at any more, and the oldest where there is too much."""
+        """Drop events that all sinks have and no page shows, and the oldest if there are too many."""
         newest = self.newest()
         rows = self._base.execute("SELECT MIN(number), COUNT(*) FROM events").fetchone()
         if not rows[1]:

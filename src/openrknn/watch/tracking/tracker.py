@@ -124,7 +124,7 @@ class Tracker:
         self, tracks: list[Track], rows: list[int], frame: _Frame, limit: float, *, is_fused: bool,
         is_last: bool = False,
     ) -> tuple[list[Track], list[int]]:  # fmt: skip
-        """Tracks and boxes that found nobody.
+        """Tracks and boxes without a match.
 
         `is_fused`: a box of low score is farther away. `is_last`: by where tracks were last seen, not where they should
         be.

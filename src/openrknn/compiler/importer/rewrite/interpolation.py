@@ -18,7 +18,7 @@ _NEAREST: Mapping[str, Any] = {
 
 
 def places(size: int, made: int, scale: float, how: Mapping[str, Any], region: tuple[float, float]) -> Array:
-    """Where each output lies among the inputs."""
+    """Position of each output among the inputs."""
     at = np.arange(made, dtype=np.float64)
     mode, length = how["coordinate_transformation_mode"], scale * size
     if mode == "asymmetric":

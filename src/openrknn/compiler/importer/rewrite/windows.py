@@ -215,7 +215,7 @@ def _edges(
 
 
 def _pool(writer: Writer, node: Any) -> None:
-    """ceil_mode makes no window that begins behind the last pixel: ONNX says so, its shape inference forgets it."""
+    """ceil_mode makes no window that begins behind the last pixel: required by ONNX, missing in its shape inference."""
     shape = writer.shape(node.input[0])
     kernel = attribute(node, "kernel_shape", [])
     given = attribute(node, "auto_pad", "NOTSET") in {"NOTSET", ""}

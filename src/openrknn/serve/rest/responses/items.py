@@ -20,7 +20,7 @@ _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "f
 
 
 def new_id(kind: str) -> str:
-    """An id that nobody can guess."""
+    """An unguessable id."""
     return f"{_PREFIXES.get(kind, kind)}_{uuid.uuid4().hex}"
 
 

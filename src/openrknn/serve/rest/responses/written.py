@@ -110,7 +110,7 @@ class Written:
         return [self._about("response.output_text.delta", item, content_index=0, delta=text, logprobs=logprobs)]
 
     def _call(self, call: ToolCall) -> list[Event]:
-        """Calls are told when they are complete: until then they could be text."""
+        """Calls are sent when they are complete: until then they could be text."""
         item: Item = {
             "id": new_id("function_call"), "type": "function_call", "status": "in_progress", "name": call.name,
             "call_id": new_id("call"), "arguments": "",

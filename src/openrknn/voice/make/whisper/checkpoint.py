@@ -28,7 +28,7 @@ class Checkpoint:
     pieces: tuple[bytes, ...] = ()
     """Text of the tokens, where the file has it."""
     alignment: tuple[tuple[int, int], ...] = ()
-    """(layer, head) whose cross attention follows the words, where the file says so."""
+    """(layer, head) whose cross attention follows the words, if the file has them."""
     heads: tuple[int, int] = (0, 0)
     """Of encoder and decoder; 0: width / 64."""
     facts: dict[str, object] = field(default_factory=dict)

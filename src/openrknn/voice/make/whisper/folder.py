@@ -59,7 +59,7 @@ def heads(folder: Path) -> tuple[int, int]:
 
 
 def alignment(folder: Path) -> tuple[tuple[int, int], ...]:
-    """(layer, head) that follow the words, where a file says so."""
+    """(layer, head) that follow the words, if a file has them."""
     for name in ("generation_config.json", "config.json"):
         pairs = settings(folder, name).get("alignment_heads")
         if pairs:

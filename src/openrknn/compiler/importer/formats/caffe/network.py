@@ -87,7 +87,7 @@ class Network:
         self._build, self._net, self._blobs, self._weights_file = build, net, blobs, weights_file
         self._values: dict[str, str] = {}
         self._left: dict[str, None] = {}
-        """Blobs that nobody has read yet, in the order in which they were made: in the end, the outputs."""
+        """Blobs that have not been read yet, in the order in which they were made: in the end, the outputs."""
         self._heads: list[str] = []
         self._fed: set[str] = set()
         self._writes: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class Network:
         self._fed.add(name)
 
     def _inputs(self) -> set[str]:
-        """Blobs that are still what was fed: an input that nobody reads is no output."""
+        """Blobs that are still what was fed: an unused input is not an output."""
         return {name for name in self._fed if self._values[name] == name}
 
     def _layer(self, layer: Message) -> None:

@@ -97,7 +97,7 @@ def _needed(archive: Archive, member: str) -> bytes:
 
 
 def _tensors(archive: Archive, member: str) -> bytes:
-    """An archive of `torch.save` inside the archive, written anew as well."""
+    """An archive of `torch.save` inside the archive, rewritten as well."""
     data = archive.read(member, 1 << 31)
     if not data:
         return b""

@@ -33,7 +33,7 @@ def read(
     """The model as an ONNX `ModelProto`.
 
     A frozen graph does not say what goes in and out: without `inputs` and `outputs` all placeholders are inputs, and
-    what nobody reads is an output. `sizes` are the shapes of the inputs, with or without the batch.
+    unused results are outputs. `sizes` are the shapes of the inputs, with or without the batch.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         with tempfile.TemporaryDirectory() as folder:

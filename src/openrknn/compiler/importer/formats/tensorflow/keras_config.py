@@ -22,7 +22,7 @@ _WITH_FILES = {"StringLookup", "IntegerLookup", "TextVectorization"}
 
 
 def checked_config(data: bytes | str, name: str) -> str:
-    """The description, written anew; an error that begins with `name` for one that could run code."""
+    """The rewritten description; an error that begins with `name` for one that could run code."""
     try:
         config = json.loads(data)
     except (ValueError, RecursionError):

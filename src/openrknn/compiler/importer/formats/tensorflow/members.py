@@ -59,7 +59,7 @@ def _saved_model(path: Path, target: Path) -> str:
 
 
 def _keras(path: Path, folder: Path) -> str:
-    """`.keras`: description and weights apart; the child puts them together. `.h5` is written anew by the child."""
+    """`.keras`: description and weights apart; the child puts them together. `.h5` is rewritten by the child."""
     try:
         with Archive(path, str(path), is_rooted=False) as archive:
             if not {"config.json", "model.weights.h5"} <= set(archive.names):

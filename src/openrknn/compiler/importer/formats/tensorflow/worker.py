@@ -10,7 +10,7 @@ from openrknn.compiler.importer.formats.tensorflow.rewrite_h5 import keras_path
 
 _OPSET = 17
 _SILENT = {"Const", "NoOp", "Placeholder", "Assert", "VariableV2", "Assign", "SaveV2", "RestoreV2"}
-"""Operators that nobody reads and that are no outputs all the same."""
+"""Operators without readers that are not outputs either."""
 
 
 def convert(wish: Mapping[str, Any]) -> bytes:

@@ -126,7 +126,7 @@ def _named(graph: Subgraph, names: Sequence[str], name: str) -> list[int]:
 
 
 def _labels(graph: Subgraph, indices: Iterable[int]) -> dict[int, str]:
-    """Names of the ends; two that are called alike are told apart."""
+    """Names of the ends; duplicates are made unique."""
     found: dict[int, str] = {}
     for index in dict.fromkeys(indices):
         name = graph.tensors[index].name

@@ -293,7 +293,7 @@ class Context:
         self._names.update(names)
 
     def inside(self, graph: Subgraph) -> Context:
-        """A graph inside this one; names are told apart from those outside."""
+        """A graph inside this one; its names are distinct from those outside."""
         made = Context(graph, self.name, keeps_scales=self.keeps_scales, subgraphs=self.subgraphs)
         made.write, made.depth, made._names = self.write, self.depth + 1, self._names
         return made
