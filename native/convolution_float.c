@@ -148,13 +148,12 @@ static int32_t used_lanes(const convolution *c, const uint8_t *at, int32_t atoms
     return at_most(used, at_most(c->step->channels, lanes_of(c->step)));
 }
 
-/* Part `part` of `parts` of what the next panel is made of: weights come from far, and a panel is made in one go. */
-static void fetch_weights(const convolution *c, const uint8_t *weights, int32_t atoms, int64_t bytes, int32_t part, int32_t parts)
+/* What the next panel is made of: weights come from far, and a panel is made in one go. */
+static void fetch_weights(const uint8_t *weights, int32_t atoms, int64_t bytes, int64_t step)
 {
     enum { LINE = 64, SECOND_LEVEL = 2 };
-    const int64_t from = bytes * part / parts / LINE * LINE, to = bytes * (part + 1) / parts;
-    for (int32_t atom = 0; atom < atoms; atom++, weights += c->block_bytes)
-        for (int64_t at = from; at < to; at += LINE)
+    for (int32_t atom = 0; atom < atoms; atom++, weights += step)
+        for (int64_t at = 0; at < bytes; at += LINE)
             __builtin_prefetch(weights + at, 0, SECOND_LEVEL);
 }
 
@@ -194,7 +193,11 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
             const uint8_t *next = left ? weights + (first + taps) * tap_bytes : weights + atoms * c->block_bytes;
             const int64_t next_bytes = at_most(PANEL_TAPS / atoms, left ? left : is_last ? 0 : block->taps) * tap_bytes;
             for (int32_t s = 0; s < count; s++) {
-                fetch_weights(c, next, atoms, next_bytes, s, count);
+                /* A part of it for each segment. */
+                const int64_t from = next_bytes * s / count / 64 * 64, bytes = next_bytes * (s + 1) / count - from;
+                const int32_t has_own = atoms == 2 && c->kernels->pair_fetches;
+                if (!has_own)
+                    fetch_weights(next + from, atoms, bytes, c->block_bytes);
                 float_task task = {
                     .input = places[s].input,
                     .offsets = c->offsets,
@@ -205,6 +208,9 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
                     .pixels = places[s].pixels,
                     .format = c->step->format,
                     .goes_on = first > 0,
+                    .fetch = has_own && bytes ? next + from : NULL,
+                    .fetch_bytes = bytes,
+                    .fetch_step = c->block_bytes,
                     .panel = panel,
                     .sums = sums[s],
                 };

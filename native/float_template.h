@@ -11,7 +11,7 @@
  * It may define halves_vector(at), which reads fp16 numbers as a vector of floats: then one pixel takes weights as they are.
  *
  * It may define FLOAT_PAIR_PIXELS, if there are registers for so many pixels by 32 channels: half as many inputs are
- * read for each product. It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
+ * read for each product; OWN_FLOAT_PAIR is then a function for 8 lanes of a tap and 3 of a picture. It may define float_four, which holds four inputs of a pixel, four_load and four_multiply_add; or, with OWN_FLOAT_TILES,
  * the functions float_tile_1 and so on, which find totals in memory in any case, and picture_segment for 3 lanes.
  *
  * A product of two fp16 numbers has 22 bits, and is exact in single precision: an instruction that multiplies and adds
@@ -270,12 +270,20 @@ static void float_segment(const float_task *task)
 #ifdef FLOAT_PAIR_PIXELS
 #define FLOAT_PAIR float_pair
 
+/* What the file has assembly for. */
+#ifdef OWN_FLOAT_PAIR
+#define USUAL_PAIR(...) (void)0
+#else
+#define OWN_FLOAT_PAIR(task) 0
+#define USUAL_PAIR(...) float_tile(__VA_ARGS__)
+#endif
+
 #define PAIR_TILE(pixels)                                                                                              \
     static void pair_tile_##pixels(const float_task *task, int32_t first)                                              \
     {                                                                                                                  \
         if (task->lanes == 8)                                                                                          \
             if (task->used_lanes > 4)                                                                                  \
-                float_tile(task, first, pixels, 2, 8, 8, 1);                                                           \
+                USUAL_PAIR(task, first, pixels, 2, 8, 8, 1);                                                           \
             else if (task->used_lanes == 4)                                                                            \
                 float_tile(task, first, pixels, 2, 8, 4, 1);                                                           \
             else                                                                                                       \
@@ -283,7 +291,7 @@ static void float_segment(const float_task *task)
         else if (task->used_lanes == 4)                                                                                \
             float_tile(task, first, pixels, 2, 4, 4, 1);                                                               \
         else                                                                                                           \
-            float_tile(task, first, pixels, 2, 4, 3, 1);                                                               \
+            USUAL_PAIR(task, first, pixels, 2, 4, 3, 1);                                                               \
     }
 PAIR_TILE(1)
 PAIR_TILE(2)
@@ -304,6 +312,8 @@ static void float_pair(const float_task *task)
         NULL, pair_tile_1, pair_tile_2, pair_tile_3, pair_tile_4, pair_tile_5, pair_tile_6, pair_tile_7, pair_tile_8,
         pair_tile_9, pair_tile_10, pair_tile_11, pair_tile_12,
     };
+    if (OWN_FLOAT_PAIR(task))
+        return;
     const int32_t count = divide_up(task->pixels, FLOAT_PAIR_PIXELS);
     for (int32_t part = 0; part < count; part++) {
         const int32_t first = part * task->pixels / count, end = (part + 1) * task->pixels / count;

@@ -78,6 +78,8 @@ typedef struct {
     int32_t is_finite; /* the weights are: float_single */
     int32_t blocks; /* float_single: so many sums of 16, one behind the other, of weights that are */
     int64_t block_bytes; /* apart */
+    const uint8_t *fetch; /* float_pair: what the next panels are made of, or NULL: */
+    int64_t fetch_bytes, fetch_step; /* so many bytes, and as many so far behind */
     const float32 *panel; /* [tap][lane][atom][16] */
     float32 *sums; /* [atom][SEGMENT + 1][16] */
 } float_task;
@@ -269,6 +271,7 @@ typedef struct kernel_set {
     void (*float_panel)(const uint16_t *weights, int32_t format, float32 *panel, int64_t rows, int64_t step); /* of 16 */
     void (*float_segment)(const float_task *task);
     void (*float_pair)(const float_task *task); /* fp16, two atoms at a time; or NULL */
+    int32_t pair_fetches; /* what `fetch` says */
     int32_t singles; /* blocks at a time, at most, of */
     void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
@@ -278,6 +281,7 @@ typedef struct kernel_set {
     void (*product)(const product_task *task);
     void (*float_columns_run)(const float_columns *task, float32 *panel); /* [16][16] */
     void (*widen)(const uint8_t *halves, float32 *out, int32_t count); /* a file may put them at odd addresses */
+    void (*narrow)(const float32 *from, uint16_t *halves, int64_t count);
 
     void (*chain)(const chain_task *task);
     void (*general)(const dpu_task *task);
@@ -292,13 +296,16 @@ typedef struct kernel_set {
 #ifndef ONE_PIXEL
 #define ONE_PIXEL NULL
 #endif
+#ifndef PAIR_FETCHES
+#define PAIR_FETCHES 0
+#endif
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
-    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_depthwise = float_depthwise,                 \
+    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .pair_fetches = PAIR_FETCHES, .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_depthwise = float_depthwise,                 \
     .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
-    .float_columns_run = float_columns_run, .widen = widen, .at_once = 1
+    .float_columns_run = float_columns_run, .widen = widen, .narrow = narrow, .at_once = 1
 
 /* What a set with tiles has of its own; a table without code, because its file may have instructions that are not there. */
 typedef struct {

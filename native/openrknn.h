@@ -186,6 +186,9 @@ OPENRKNN_API void openrknn_arrange(const openrknn_arrangement *step);
 OPENRKNN_API int32_t openrknn_dequantize(const void *source, float *target, int64_t count, int32_t format, int32_t zero,
                                          float scale);
 
+/* Numbers as fp16, nearest even; none is NaN. Libraries before this function lack it only, as with openrknn_convert. */
+OPENRKNN_API void openrknn_narrow(const float *source, uint16_t *target, int64_t count);
+
 /*
  * Softmax of rows. `tail` has the exponentials of what is left behind the last whole group of four in each row. -1: a
  * number is infinite or none, and nothing useful was written.

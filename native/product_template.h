@@ -200,3 +200,13 @@ static void widen(const uint8_t *halves, float32 *out, int32_t count)
         out[i] = half_to_float(half);
     }
 }
+
+/* Of numbers: what a NaN becomes depends on the instruction set. */
+static void narrow(const float32 *from, uint16_t *halves, int64_t count)
+{
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+        floats_to_halves(from + i, halves + i);
+    for (; i < count; i++)
+        halves[i] = float_to_half(from[i]);
+}

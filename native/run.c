@@ -83,6 +83,17 @@ uint32_t openrknn_kernels_available(void)
     return available;
 }
 
+void openrknn_narrow(const float *source, uint16_t *target, int64_t count)
+{
+    static uint32_t known; /* every thread finds the same */
+    uint32_t available = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (!available) {
+        available = openrknn_kernels_available() & ~(1u << OPENRKNN_KERNELS_TILES);
+        __atomic_store_n(&known, available, __ATOMIC_RELAXED);
+    }
+    sets[31 - __builtin_clz(available)]->narrow(source, target, count);
+}
+
 int32_t openrknn_structure_bytes(int32_t kind)
 {
     switch (kind) {

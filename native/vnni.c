@@ -344,6 +344,7 @@ typedef __m256i product_bytes, product_sums;
 #include "chain_template.h"
 #include "half_dpu.h"
 #include "half_pixel.h"
+#include "avx512_floats.h"
 #include "float_template.h"
 #include "general_template.h"
 #include "pool_template.h"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openrknn import layout, nativelib, numerics
-from openrknn.layout.arrange import Arrangement
+from openrknn.layout.arrange import Arrangement, narrowed
 from openrknn.layout.features import FeatureLayout
 
 TYPES = [np.int8, np.uint8, np.int16, np.int32, np.float16, np.float32]
@@ -129,3 +129,17 @@ def test_nothing_is_allocated_for_given_arrays() -> None:
 def test_wrong_arguments_say_what_is_wrong(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_narrowed_numbers_are_those_of_numpy() -> None:
+    noise = np.random.default_rng(7)
+    values = noise.integers(0, 2**32, (3, 5, 7, 11), np.uint32).view(np.float32)
+    values[np.isnan(values)] = np.inf
+    values.reshape(-1)[:8] = [0.0, -0.0, 65519.99, 65520.0, -65520.0, 2**-24, 2**-25, -(2**-25) * 1.001]
+    halves = noise.normal(0, 1, values.shape).astype(np.float32)
+    for numbers in (values, halves, values.transpose(0, 2, 3, 1), values[:, ::2], values[:, :, :, ::-1], values[:0]):
+        found = narrowed(numbers)
+        assert found.dtype == np.float16
+        assert np.array_equal(found.view(np.uint16), numerics.encode_fp16(numbers))
+    doubles = halves.astype(np.float64)
+    assert np.array_equal(narrowed(doubles).view(np.uint16), numerics.encode_fp16(doubles))

@@ -18,9 +18,17 @@ import numpy.typing as npt
 
 from openrknn import nativelib
 from openrknn.nativelib import structures
-from openrknn.numerics import FORMATS, address, dequantize_affine, prepared
+from openrknn.numerics import FORMATS, address, dequantize_affine, encode_fp16, prepared
 
-__all__ = ["Arrangement", "Dequantization", "nc1hwc2_to_nchw", "nc1hwc2_to_nhwc", "nchw_to_nc1hwc2", "nhwc_to_nc1hwc2"]
+__all__ = [
+    "Arrangement",
+    "Dequantization",
+    "narrowed",
+    "nc1hwc2_to_nchw",
+    "nc1hwc2_to_nhwc",
+    "nchw_to_nc1hwc2",
+    "nhwc_to_nc1hwc2",
+]
 
 Array = npt.NDArray[Any]
 _RANK = 5
@@ -102,6 +110,20 @@ class Dequantization:
         result = np.empty(self.shape, np.float32) if out is None else prepared(out, self.shape, np.float32)
         self._function(self._source, result.__array_interface__["data"][0], *self._arguments)
         return result
+
+
+def narrowed(values: Array) -> Array:
+    """`numerics.encode_fp16` of float32 numbers, none of them NaN, as float16 in the same order in memory."""
+    library = nativelib.library()
+    function: Any = getattr(library, "openrknn_narrow", None)
+    if function is None or values.dtype != np.float32:
+        return encode_fp16(values).view(np.float16)
+    result = np.empty_like(values, np.float16, subok=False)
+    if tuple(2 * step for step in result.strides) != values.strides:  # there are gaps
+        return encode_fp16(values).view(np.float16)
+    function.argtypes, function.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64), None
+    function(address(values), address(result), values.size)
+    return result
 
 
 def nc1hwc2_to_nchw(

@@ -23,6 +23,7 @@ from openrknn import numerics
 from openrknn.container.parts import Layout, Normalization, Tensor
 from openrknn.container.patch import Lane, converter_for
 from openrknn.errors import BadTensorError, UnsupportedError
+from openrknn.layout.arrange import narrowed
 from openrknn.runtime.io.arrange import arrange
 from openrknn.runtime.io.tensors import Array, StoredTensor
 
@@ -218,10 +219,13 @@ class InputPort:
             raise ValueError(f"input {self.name!r}: {np.isnan(values).sum()} of {values.size} numbers are NaN")
         if self.stored.dtype.kind in "iu" and self._limits is None:
             return self._whole_numbers(values)
+        is_half = self.stored.dtype == np.float16
+        if is_half and self.keeps_numbers and self._limits is None and values.dtype == np.float32:
+            return narrowed(values)
         with np.errstate(over="ignore"):
             steps = self._steps(values)
         if self._limits is None:
-            return numerics.encode_fp16(steps).view(np.float16) if self.stored.dtype == np.float16 else steps
+            return numerics.encode_fp16(steps).view(np.float16) if is_half else steps
         np.rint(steps, out=steps)
         np.clip(steps, self._limits.min, self._limits.max, out=steps)
         return steps.astype(self.stored.dtype)
