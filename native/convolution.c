@@ -36,12 +36,44 @@ static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, in
     return number;
 }
 
+/* The results of a segment where they belong, without a detour through sums in memory. */
+static void fused_segment(const convolution *c, int32_t block, int32_t pixel, const segment_task *task)
+{
+    const openrknn_dpu *dpu = &c->step->dpu;
+    segment_task part = *task;
+    for (int32_t done = 0; done < task->pixels; done += part.pixels) {
+        part.input = task->input + (int64_t)done * task->pixel_step;
+        part.window = task->window ? task->window + done : NULL;
+        part.target = target_run(&dpu->target, block, pixel + done, &part.pixels);
+        part.pixels = at_most(part.pixels, task->pixels - done);
+        c->kernels->segment(&part);
+        dpu_fill(dpu, block * ATOM, part.target, part.pixels);
+    }
+}
+
+/* What kernels know of a block of channels. */
+static void prepare_block(const convolution *c, int32_t block, uint8_t *constants)
+{
+    const int32_t channel = block * c->kernels->block * ATOM;
+    const block_task task = {
+        .factors = c->has_window ? c->factors + channel : NULL,
+        .addends = c->addends ? c->addends + channel : NULL,
+        .windows = c->windows,
+        .chain = c->is_fused ? &c->step->dpu.chain : NULL,
+        .channel = channel,
+        .magnitudes = c->is_fused ? c->magnitudes + channel : NULL,
+    };
+    if (c->kernels->prepare)
+        c->kernels->prepare(&task, constants);
+}
+
 static void direct_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const openrknn_convolution *step = c->step;
     const kernel_set *kernels = c->kernels;
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
+    uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
     int32_t row, first, pixels, is_picture = step->picture != 0, has_window = c->has_window;
     int32_t block_atoms = kernels->block, most_atoms = kernels->block * kernels->at_once;
 
@@ -49,7 +81,8 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
         segment_place(c, s, &row, &first, &pixels);
         segment_window(c, row, first, pixels, window[s - from]);
     }
-    for (int32_t block = first_block; block < last_block; block += kernels->at_once)
+    for (int32_t block = first_block; block < last_block; block += kernels->at_once) {
+        prepare_block(c, block, constants);
         for (int32_t s = from; s < to; s++) {
             segment_place(c, s, &row, &first, &pixels);
             segment_task task = {
@@ -66,11 +99,15 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .window = has_window ? window[s - from] : NULL,
                 .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
                 .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
-                .is_narrow = c->is_narrow,
+                .constants = constants,
                 .sums = sums,
             };
-            kernels->segment(&task);
             int32_t pixel = row * c->out_columns + first, real = pixels;
+            if (c->is_fused) {
+                fused_segment(c, block, pixel, &task);
+                continue;
+            }
+            kernels->segment(&task);
             if (c->run_columns)
                 pixel = leave_real(c, first, task.atoms, sums, &real);
             for (int32_t atom = 0; atom < task.atoms && real; atom++) {
@@ -86,6 +123,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 dpu_finish(&finish);
             }
         }
+    }
 }
 
 static void direct_unit(void *job, int32_t unit)
@@ -156,6 +194,18 @@ static void piece_offsets(const convolution *c, int32_t *offsets)
                 *offsets++ = (int32_t)(tap_offset(c, y, x) + piece * PIECE);
 }
 
+/* Chains that can follow the sums in registers. */
+static void plan_fusion(convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    if (is_float(step) || step->dpu.halves || c->run_columns || !c->kernels->fuses)
+        return;
+    c->is_fused = c->kernels->fuses(&step->dpu.chain, c->largest_sum, c->out_atoms * ATOM);
+    c->magnitudes = (const int32_t *)(step->packed + correction_bytes(step, c->kernels));
+    if (c->is_fused == 2 && c->has_window)
+        c->windows = WINDOW_FLOAT;
+}
+
 static int run_direct(convolution *c)
 {
     const openrknn_convolution *step = c->step;
@@ -217,6 +267,7 @@ static int run_direct(convolution *c)
     }
     if (!is_float(step) && prepare_windows(c))
         return -1;
+    plan_fusion(c);
     divide_work(c);
     run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);
     return 0;

@@ -32,13 +32,16 @@ typedef struct {
     int32_t run_columns; /* rows are computed in one run, with so many columns; those behind the last real one are none */
     int32_t has_row_tiles; /* the run has 16 columns, and each 16 of it are a row: rows are short, and not side by side */
     int32_t has_window;
-    int32_t is_narrow;   /* sums of windows and factors fit into 16 bits */
+    int32_t windows;     /* WINDOW_..., which kind there is */
     int32_t *pixel_sums; /* by pixel or row: of all channels, [row][phase][column]; */
     int32_t *row_sums;   /* and of a row of the kernel, [row][row_columns] */
     int32_t row_columns;
     const int32_t *plane_offsets; /* by row: to each atom of a pixel */
     int32_t has_infinite; /* floating point: where taps are left out */
 
+    int64_t largest_sum; /* without addends, in magnitude */
+    int32_t is_fused; /* the chain follows the sums in registers */
+    const int32_t *magnitudes; /* then those of the weights of each channel */
     const int32_t *factors;
     const int32_t *addends; /* of the chain; NULL without one */
     const uint8_t *weights;
@@ -138,9 +141,15 @@ static inline int32_t kernel_tap(const openrknn_convolution *step, const kernel_
     return run * run_pieces(step) * (PIECE / lanes_of(step)) + place * input_atoms(step) + tap / window;
 }
 
-static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+/* What is added to weights, of each channel; where chains can follow the sums, behind it the magnitudes of weights. */
+static inline int64_t correction_bytes(const openrknn_convolution *step, const kernel_set *kernels)
 {
     return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
+}
+
+static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
+{
+    return correction_bytes(step, kernels) * (kernels->fuses ? 2 : 1);
 }
 
 /* By pixel: the weights of a channel that adds up the others of a pixel. */

@@ -58,11 +58,27 @@ static void direct_weights(const openrknn_convolution *step, const kernel_set *k
             out[i] = (int16_t)((int8_t)step->weights[direct_place(step, kernel, first + i, tap)] + addend);
 }
 
+/* Of a block of channels: how large the weights of each are together, corrections included. */
+static void add_magnitudes(const openrknn_convolution *step, const int16_t *weights, int32_t channel, int32_t first, int32_t lanes,
+                           int32_t *magnitudes)
+{
+    const int32_t count = at_most(lanes, step->channels - first);
+    for (int32_t o = 0; o < ATOM; o++) {
+        const int32_t correction = channel + o < step->dpu.channels ? step->corrections[channel + o] : 0;
+        int32_t sum = 0;
+        for (int32_t i = 0; i < count; i++) {
+            const int32_t weight = weights[o * lanes + i] + correction;
+            sum += weight < 0 ? -weight : weight;
+        }
+        magnitudes[channel + o] += sum;
+    }
+}
+
 static void pack_direct(const openrknn_convolution *step, const kernel_set *kernels)
 {
     int32_t window = step->kernel_height * step->kernel_width, lanes = step->picture ? PICTURE_CHANNELS : ATOM;
     int32_t atoms = out_atoms(step), block_channels = kernels->block * ATOM;
-    int32_t *factors = (int32_t *)step->packed;
+    int32_t *factors = (int32_t *)step->packed, *magnitudes = (int32_t *)(step->packed + correction_bytes(step, kernels));
     uint8_t *blocks = step->packed + factor_bytes(step, kernels);
     int64_t block_bytes = kernels->block_bytes(kernel_taps(step, kernels), step->picture != 0);
 
@@ -70,12 +86,16 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
         memset(blocks, 0, (size_t)(divide_up(atoms, kernels->block) * block_bytes));
     for (int32_t o = 0; o < (int32_t)round_up(atoms, kernels->block) * ATOM; o++)
         factors[o] = o < step->dpu.channels ? step->corrections[o] - kernels->weight_offset : 0;
+    if (kernels->fuses)
+        memset(magnitudes, 0, (size_t)correction_bytes(step, kernels));
     for (int32_t block = 0; block < divide_up(atoms, kernels->block); block++)
         for (int32_t tap = 0; tap < tap_count(step); tap++) {
             int16_t weights[4 * ATOM * ATOM];
             int32_t first = step->picture ? 0 : tap / window * ATOM;
             for (int32_t o = 0; o < block_channels; o++)
                 direct_weights(step, kernels, block * block_channels + o, first, tap % window, lanes, weights + o * lanes);
+            if (kernels->fuses)
+                add_magnitudes(step, weights, block * ATOM, first, lanes, magnitudes);
             kernels->store(blocks + block * block_bytes, kernel_tap(step, kernels, tap), step->picture != 0, weights);
         }
     if (kernels->by_pixel)

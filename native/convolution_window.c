@@ -141,7 +141,7 @@ static void add_windows(const convolution *c, int32_t row, int32_t first, int32_
         }
 }
 
-void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window)
+static void add_up(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window)
 {
     if (c->by_pixel) {
         add_rows(c, row, first, pixels, window);
@@ -165,6 +165,15 @@ void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pi
     c->kernels->window(&task);
 }
 
+void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window)
+{
+    add_up(c, row, first, pixels, window);
+    for (int32_t i = 0; i < pixels && c->windows == WINDOW_FLOAT; i++) {
+        const float32 sum = (float32)window[i];
+        memcpy(window + i, &sum, sizeof sum);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------- all */
 
 /* The largest of what is added to the weights, without its sign. */
@@ -184,8 +193,11 @@ int prepare_windows(convolution *c)
     if (c->kernels->folds)
         return 0;
     const int64_t largest = largest_factor(c), inputs = (int64_t)tap_count(step) * lanes_of(step);
+    c->largest_sum = inputs * -(int64_t)INT8_MIN * (largest - INT8_MIN);
     c->has_window = c->kernels->weight_offset || largest;
-    c->is_narrow = largest <= INT16_MAX && inputs * -(int64_t)INT8_MIN <= INT16_MAX;
+    c->windows = !c->has_window ? WINDOW_NONE
+                 : largest <= INT16_MAX && inputs * -(int64_t)INT8_MIN <= INT16_MAX ? WINDOW_NARROW
+                                                                                   : WINDOW_WIDE;
     if (!c->has_window)
         return 0;
     return c->by_pixel ? add_up_rows(c) : has_pixel_sums(c) ? add_up_pixels(c) : 0;

@@ -75,7 +75,9 @@ ALWAYS_INLINE void product_columns(const product_task *task, int32_t column, con
     const int32_t columns = at_most(ATOM, task->columns - column);
     const uint8_t *a = task->a;
     int32_t part = 0, tile = 0;
+    tile_constants constants;
 
+    prepare_tiles(&(block_task){0}, &constants);
     for (int32_t count, is_first = 1; (count = bring_panels(task, column, &part, &tile, panel, has_nibbles)); is_first = 0) {
         const segment_task rows = {
             .input = a,
@@ -83,6 +85,7 @@ ALWAYS_INLINE void product_columns(const product_task *task, int32_t column, con
             .pixels = task->rows,
             .pixel_step = (int32_t)task->a_row,
             .weights = panel,
+            .constants = &constants,
             .sums = sums,
         };
         sdot_segment(&rows, row_tiles);

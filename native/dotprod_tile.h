@@ -8,6 +8,8 @@
  *
  * v0 ... v5: inputs of a pixel, v6 and v7: weights, v8 + 4 * pixel + a: sums of channels 4 * a ... 4 * a + 3.
  */
+#include "dotprod_chain.h"
+
 #define DOT(sum, w, x, lane) "sdot v" #sum ".4s, v" #w ".16b, v" #x ".4b[" #lane "]\n"
 
 /* One vector of weights by one group of inputs of 1 ... 6 pixels, for each of the four vectors of channels. */
@@ -54,75 +56,32 @@
 #define EACH_5(one) EACH_4(one) one(4, 24, 25, 26, 27)
 #define EACH_6(one) EACH_5(one) one(5, 28, 29, 30, 31)
 
-#define START(p, a, b, c, d)                                                                                           \
-    "ldp q" #a ", q" #b ", [%[addends]]\n"                                                                             \
-    "ldp q" #c ", q" #d ", [%[addends], #32]\n"
-#define ADD_WINDOW(p, a, b, c, d)                                                                                      \
-    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
-    "mla v" #a ".4s, v0.4s, v4.s[0]\n"                                                                                 \
-    "mla v" #b ".4s, v1.4s, v4.s[0]\n"                                                                                 \
-    "mla v" #c ".4s, v2.4s, v4.s[0]\n"                                                                                 \
-    "mla v" #d ".4s, v3.4s, v4.s[0]\n"
-#define ADD_NARROW(p, a, b, c, d)                                                                                      \
-    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
-    "smlal v" #a ".4s, v0.4h, v4.h[0]\n"                                                                               \
-    "smlal2 v" #b ".4s, v0.8h, v4.h[0]\n"                                                                              \
-    "smlal v" #c ".4s, v2.4h, v4.h[0]\n"                                                                               \
-    "smlal2 v" #d ".4s, v2.8h, v4.h[0]\n"
-
 #define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
 #define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
-#define STORE(p, a, b, c, d)                                                                                           \
-    "stp q" #a ", q" #b ", [%[sums], #64 * " #p "]\n"                                                                  \
-    "stp q" #c ", q" #d ", [%[sums], #64 * " #p " + 32]\n"
-
-#define STORE_NARROW(p, a, b, c, d) ADD_NARROW(p, a, b, c, d) STORE(p, a, b, c, d)
-#define STORE_WIDE(p, a, b, c, d) ADD_WINDOW(p, a, b, c, d) STORE(p, a, b, c, d)
-
-/*
- * Sums with what windows add to them. That comes last, among the stores, where it takes least time. Products of 32 bits
- * take two cycles, and those of 16 bits one.
- */
-#define FINISH(n)                                                                                                      \
-    "cbz %[factors], 1f\n"                                                                                             \
-    "ldp q0, q1, [%[factors]]\n"                                                                                       \
-    "ldp q2, q3, [%[factors], #32]\n"                                                                                  \
-    "cbz %w[is_narrow], 0f\n"                                                                                          \
-    "xtn v0.4h, v0.4s\n"                                                                                               \
-    "xtn2 v0.8h, v1.4s\n"                                                                                              \
-    "xtn v2.4h, v2.4s\n"                                                                                               \
-    "xtn2 v2.8h, v3.4s\n"                                                                                              \
-    EACH_##n(STORE_NARROW)                                                                                             \
-    "b 6f\n"                                                                                                           \
-    "0:\n"                                                                                                             \
-    EACH_##n(STORE_WIDE)                                                                                               \
-    "b 6f\n"                                                                                                           \
-    "1:\n"                                                                                                             \
-    EACH_##n(STORE)                                                                                                    \
-    "6:\n"
-
 #define TILE_REGISTERS                                                                                                 \
     "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
         "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
-
-/* What all tiles know, and what moves on with them. */
+/* What all tiles know, and what moves on with them. `out` is sums or bytes. */
 #define TILE_INPUTS                                                                                                    \
-    [factors] "r"(task->window ? task->factors : NULL), [is_narrow] "r"(task->is_narrow),                              \
-        [addends] "r"(task->addends ? task->addends : no_addends)
-#define TILE_PLACES [input] "+&r"(input), [window] "+&r"(window), [sums] "+&r"(sums), [count] "+&r"(count)
+    [windows] "r"(constants->windows), [chain] "r"(constants->chain), [constants] "r"(constants)
+#define TILE_PLACES [input] "+&r"(input), [window] "+&r"(window), [out] "+&r"(out), [count] "+&r"(count)
 #define TILE_VARIABLES(step)                                                                                           \
+    const tile_constants *constants = task->constants;                                                                 \
     const uint8_t *weights = task->weights, *input = task->input + (int64_t)first * (step);                            \
     const int32_t *window = task->window ? task->window + first : NULL;                                                \
-    int32_t *sums = task->sums + first * ATOM, taps = task->taps
+    uint8_t *out = constants->chain < 0 ? (uint8_t *)(task->sums + first * ATOM) : task->target + first * ATOM;        \
+    int32_t taps = task->taps
 
 /* Go to label 5 for the next tile, `bytes` of input further. */
 #define NEXT_TILE(n, bytes)                                                                                            \
     FINISH(n)                                                                                                          \
     "add %[input], %[input], " bytes "\n"                                                                              \
     "add %[window], %[window], #4 * " #n "\n"                                                                          \
-    "add %[sums], %[sums], #64 * " #n "\n"                                                                             \
+    "add %[out], %[out], #16 * " #n "\n"                                                                               \
+    "tbz %w[chain], #31, 0f\n"                                                                                         \
+    "add %[out], %[out], #48 * " #n "\n"                                                                               \
+    "0:\n"                                                                                                             \
     "subs %w[count], %w[count], #1\n"                                                                                  \
     "b.ne 5b\n"
 
@@ -136,13 +95,12 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
         TILE_VARIABLES(ATOM);                                                                                          \
         const uint8_t *at = input;                                                                                     \
         const int32_t *offsets = task->offsets, *last = offsets + task->taps - 1;                                      \
-        __asm__ volatile("5:\n"                                                                                        \
+        __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
                          "mov %[weights], %[all_weights]\n"                                                            \
                          "mov %[offsets], %[all_offsets]\n"                                                            \
                          "ldrsw %[at], [%[offsets]]\n"                                                                 \
                          "mov %w[taps], %w[all_taps]\n"                                                                \
                          "add %[at], %[input], %[at]\n"                                                                \
-                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          EACH_##n(LOAD_INPUT)                                                                          \
                          "2:\n"                                                                                        \
@@ -190,11 +148,10 @@ static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
         const uint8_t *at = input, *next = input;                                                                      \
         const int32_t *offsets = task->offsets;                                                                        \
         int32_t left = 0;                                                                                              \
-        __asm__ volatile("5:\n"                                                                                        \
+        __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
                          "mov %[weights], %[all_weights]\n"                                                            \
                          "mov %[offsets], %[all_offsets]\n"                                                            \
                          "mov %w[taps], %w[all_taps]\n"                                                                \
-                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          "2:\n"                                                                                        \
                          "ldrsw %[at], [%[offsets]], #4\n"                                                             \
@@ -244,13 +201,12 @@ PICTURE_TILE(6)
         const int64_t step = task->pixel_step, tile_step = (n)*step;                                                   \
         TILE_VARIABLES(step);                                                                                          \
         const uint8_t *at = input, *next = input, *last = input;                                                       \
-        __asm__ volatile("5:\n"                                                                                        \
+        __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
                          "mov %[weights], %[all_weights]\n"                                                            \
                          "mov %w[taps], %w[all_taps]\n"                                                                \
                          "mov %[at], %[input]\n"                                                                       \
                          "add %[next], %[input], %[step], lsl #1\n"                                                    \
                          "add %[last], %[input], %[step], lsl #2\n"                                                    \
-                         EACH_##n(START)                                                                               \
                          WEIGHTS(6, 0) WEIGHTS(7, 16)                                                                  \
                          EACH_##n(LOAD_ROW)                                                                            \
                          "2:\n"                                                                                        \

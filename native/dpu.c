@@ -21,11 +21,10 @@ uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, 
            atom % target->per_pixel * target->atom_step;
 }
 
-/* Set the channels of the last atom that carry no data. */
-static void fill_lanes(const openrknn_dpu *dpu, const dpu_task *task, uint8_t *target, int32_t pixels)
+void dpu_fill(const openrknn_dpu *dpu, int32_t channel, uint8_t *target, int32_t pixels)
 {
     int32_t is_padded = dpu->real_channels < dpu->channels;
-    int32_t lanes = at_least((is_padded ? dpu->real_channels : dpu->channels) - task->channel, 0);
+    int32_t lanes = at_least((is_padded ? dpu->real_channels : dpu->channels) - channel, 0);
     for (int32_t i = 0; lanes < LANES && i < pixels; i++)
         if (is_padded)
             memcpy(target + i * ATOM + lanes, dpu->padding, (size_t)(LANES - lanes));
@@ -96,7 +95,7 @@ static void chained_halves(const dpu_task *task)
         }
         chain.pixels = run;
         task->kernels->chain(&chain);
-        fill_lanes(dpu, task, result, run);
+        dpu_fill(dpu, task->channel, result, run);
         for (int32_t i = 0; i < run; i++) {
             memcpy(low + i * HALF, result + i * ATOM, HALF);
             if (high)
@@ -136,7 +135,7 @@ static void chained(const dpu_task *task)
         }
         chain.pixels = run;
         task->kernels->chain(&chain);
-        fill_lanes(dpu, task, chain.target, run);
+        dpu_fill(dpu, task->channel, chain.target, run);
     }
 }
 

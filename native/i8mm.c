@@ -93,6 +93,7 @@ const kernel_set kernels_i8mm = {
     .block_bytes = block_bytes,
     .store = store,
     .segment = segment,
+    .prepare = prepare_tiles,
     .window = sdot_window,
     .depthwise = narrow_depthwise,
     .zip_groups = zip_groups,

@@ -60,9 +60,24 @@ typedef struct {
     const int32_t *window;
     const int32_t *factors;
     const int32_t *addends;
-    int32_t is_narrow; /* what window and factors have fits into 16 bits */
     int32_t *sums; /* [atom][SEGMENT][16] */
+    const void *constants; /* of the block, from `prepare` */
+    uint8_t *target; /* prepared with a chain: bytes go here, [pixels][16], and not sums there */
 } segment_task;
+
+/* What is known of a block before its segments. */
+typedef struct {
+    const int32_t *factors; /* of windows; may be NULL */
+    const int32_t *addends; /* may be NULL */
+    int32_t windows; /* a WINDOW_... */
+    const openrknn_chain *chain; /* that follows the sums at once, or NULL; */
+    int32_t channel; /* then the first of the block, */
+    const int32_t *magnitudes; /* and the sums of the weights of each channel, without their signs */
+} block_task;
+
+/* Sums of windows and factors: there are none, they fit into 16 bits, they do not, they are floats of whole numbers. */
+enum { WINDOW_NONE, WINDOW_NARROW, WINDOW_WIDE, WINDOW_FLOAT };
+enum { CONSTANT_BYTES = 512 };
 
 /* The same in floating point, for 16 output channels, or twice as many, and some of the taps. */
 typedef struct {
@@ -284,6 +299,12 @@ typedef struct kernel_set {
     void (*narrow)(const float32 *from, uint16_t *halves, int64_t count);
 
     void (*chain)(const chain_task *task);
+    /*
+     * Whether `segment` can do what the chain does, with sums up to `limit` without their addends: 2 if no sum on the way
+     * can be 2^22. May be NULL.
+     */
+    int32_t (*fuses)(const openrknn_chain *chain, int64_t limit, int32_t channels);
+    void (*prepare)(const block_task *task, void *constants); /* CONSTANT_BYTES; may be NULL */
     void (*general)(const dpu_task *task);
     int32_t (*one_pixel)(const dpu_task *task); /* all blocks of a pixel, general form; whether it can. May be NULL */
     void (*map)(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes);
@@ -384,6 +405,9 @@ int run_pooling(const openrknn_pooling *step);
 enum { GENERAL_LANES = 16, ENTRIES = 513 };
 
 void dpu_finish(const dpu_task *task);
+
+/* Set the channels of an atom that carry no data. */
+void dpu_fill(const openrknn_dpu *dpu, int32_t channel, uint8_t *target, int32_t pixels);
 
 /* Where atom `atom` of pixel `pixel` goes, and how many pixels follow it without a gap. */
 uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, int32_t *run);

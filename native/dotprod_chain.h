@@ -1,0 +1,213 @@
+/*
+ * The DPU's chain behind a tile, in assembly, while its sums are in registers: what neon_singles.h does with sums from
+ * memory. A sum begins with the bits of M, so that it is M + x as a float without another instruction.
+ */
+
+/* What all tiles of 16 channels know. The assembly has these places as numbers. */
+typedef struct {
+    int32_t addends[ATOM];       /* 0: what sums begin with */
+    int32_t factors[ATOM];       /* 64: what is multiplied with sums of windows, */
+    int16_t narrow_factors[ATOM]; /* 128: and the same in 16 bits */
+    float32 scales[ATOM];        /* 160 */
+    float32 scale_addends[ATOM]; /* 224: FMLA overwrites its addend, so that it is loaded each time */
+    float32 out_scale[4];        /* 288 */
+    float32 magic[4];            /* 304 */
+    float32 out_addend[4];       /* 320 */
+    int32_t low[4], high[4];     /* 336, 352: of sums */
+    int32_t windows;             /* WINDOW_... */
+    int32_t chain;               /* CHAIN_... */
+} tile_constants;
+_Static_assert(offsetof(tile_constants, out_scale) == 288 && offsetof(tile_constants, high) == 352, "tile_constants");
+_Static_assert(sizeof(tile_constants) <= CONSTANT_BYTES, "CONSTANT_BYTES");
+
+/* What is done with sums: bits of a number that is negative if they are stored. */
+enum { CHAIN_HOLDS = 1, CHAIN_SUBTRACTS = 2, CHAIN_IS_WIDE = 4, NO_CHAIN = -1 };
+
+/* Whether chains of this step can be run behind a tile: sums of the magnitude `limit` and addends must not wrap around. */
+static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t channels)
+{
+    enum {
+        IGNORED = OPENRKNN_CHAIN_LAST_CLAMP | OPENRKNN_CHAIN_OUT_FUSED | OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_CLAMP |
+                  OPENRKNN_CHAIN_SINGLE_WIDE,
+        LARGEST = INT32_MAX - SINGLE_BITS,
+        ROUNDED = 1 << 22,
+    };
+    if ((chain->flags & ~IGNORED) != (OPENRKNN_CHAIN | OPENRKNN_CHAIN_SINGLE) || chain->byte_low != INT8_MIN ||
+        chain->byte_high != INT8_MAX)
+        return 0;
+    int64_t largest = 0;
+    for (int32_t i = 0; i < channels; i++) {
+        const int64_t addend = chain->addends[i] < 0 ? -(int64_t)chain->addends[i] : chain->addends[i];
+        largest = addend > largest ? addend : largest;
+    }
+    return limit + largest < ROUNDED ? 2 : limit + largest <= LARGEST;
+}
+
+/* What the chain leaves out where no sum of these channels is large enough for it. */
+static int32_t chain_kind(const openrknn_chain *chain, int32_t channel, const int32_t *magnitudes)
+{
+    enum { WORD = 1 << 15 };
+    const double out_scale = chain->out_scale < 0 ? -chain->out_scale : chain->out_scale;
+    int32_t kind = 0;
+    for (int32_t i = 0; i < ATOM; i++) {
+        const double addend = chain->addends[channel + i], sum = magnitudes[i] * 128.0 + (addend < 0 ? -addend : addend);
+        const double scale = chain->flags & OPENRKNN_CHAIN_SCALE ? chain->scales[channel + i] : 1;
+        const double scaled = (sum < chain->sum_limit ? sum : chain->sum_limit) * (scale < 0 ? -scale : scale) + 1;
+        kind |= sum > chain->sum_limit ? CHAIN_HOLDS : 0;
+        kind |= scaled * out_scale + (chain->out_addend < 0 ? -chain->out_addend : chain->out_addend) + 2 >= WORD ? CHAIN_IS_WIDE : 0;
+    }
+    return kind & ((chain->flags & OPENRKNN_CHAIN_SINGLE_CLAMP ? CHAIN_HOLDS : 0) |
+                   (chain->flags & OPENRKNN_CHAIN_SINGLE_WIDE ? CHAIN_IS_WIDE : 0));
+}
+
+/* The constants of the chain of 16 channels. */
+static void prepare_chain(const openrknn_chain *chain, int32_t channel, const int32_t *magnitudes, tile_constants *k)
+{
+    const float32x4_t magic = vdupq_n_f32(SINGLE_MAGIC);
+    const double fused = SINGLE_MAGIC + chain->out_addend - SINGLE_MAGIC * chain->out_scale;
+    const int32_t is_fused = (double)(float32)fused == fused;
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t at = channel + 4 * i;
+        float32x4_t scales = vdupq_n_f32(1);
+        if (chain->flags & OPENRKNN_CHAIN_SCALE)
+            scales = vcvt_high_f32_f64(vcvt_f32_f64(vld1q_f64(chain->scales + at)), vld1q_f64(chain->scales + at + 2));
+        vst1q_s32(k->addends + 4 * i, vaddq_s32(vld1q_s32(chain->addends + at), vdupq_n_s32(SINGLE_BITS)));
+        vst1q_f32(k->scales + 4 * i, scales);
+        vst1q_f32(k->scale_addends + 4 * i, vfmsq_f32(magic, magic, scales)); /* exact */
+    }
+    vst1q_f32(k->out_scale, vdupq_n_f32((float32)chain->out_scale));
+    vst1q_f32(k->magic, magic);
+    vst1q_f32(k->out_addend, vdupq_n_f32(is_fused ? (float32)fused : SINGLE_MAGIC + (float32)chain->out_addend));
+    vst1q_s32(k->low, vdupq_n_s32(SINGLE_BITS - chain->sum_limit));
+    vst1q_s32(k->high, vdupq_n_s32(SINGLE_BITS + chain->sum_limit));
+    k->chain = chain_kind(chain, channel, magnitudes) | (is_fused ? 0 : CHAIN_SUBTRACTS);
+}
+
+static void prepare_tiles(const block_task *task, void *constants)
+{
+    tile_constants *k = constants;
+    k->windows = task->windows;
+    for (int32_t i = 0; i < ATOM && task->windows; i++) {
+        const float32 factor = (float32)task->factors[i];
+        k->factors[i] = task->windows == WINDOW_FLOAT ? (int32_t)float_to_bits(factor) : task->factors[i];
+        k->narrow_factors[i] = (int16_t)task->factors[i];
+    }
+    if (task->chain) {
+        prepare_chain(task->chain, task->channel, task->magnitudes, k);
+        return;
+    }
+    for (int32_t i = 0; i < ATOM; i++)
+        k->addends[i] = task->addends ? task->addends[i] : 0;
+    k->chain = NO_CHAIN;
+}
+
+/* For each pixel: its number and its four vectors of sums. */
+#define ADD_WINDOW(p, a, b, c, d)                                                                                      \
+    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
+    "mla v" #a ".4s, v0.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #b ".4s, v1.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #c ".4s, v2.4s, v4.s[0]\n"                                                                                 \
+    "mla v" #d ".4s, v3.4s, v4.s[0]\n"
+#define ADD_NARROW(p, a, b, c, d)                                                                                      \
+    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
+    "smlal v" #a ".4s, v0.4h, v4.h[0]\n"                                                                               \
+    "smlal2 v" #b ".4s, v0.8h, v4.h[0]\n"                                                                              \
+    "smlal v" #c ".4s, v1.4h, v4.h[0]\n"                                                                               \
+    "smlal2 v" #d ".4s, v1.8h, v4.h[0]\n"
+
+#define ADD_FLOAT(p, a, b, c, d)                                                                                       \
+    "ldr s4, [%[window], #4 * " #p "]\n"                                                                               \
+    "fmla v" #a ".4s, v0.4s, v4.s[0]\n"                                                                                \
+    "fmla v" #b ".4s, v1.4s, v4.s[0]\n"                                                                                \
+    "fmla v" #c ".4s, v2.4s, v4.s[0]\n"                                                                                \
+    "fmla v" #d ".4s, v3.4s, v4.s[0]\n"
+
+#define HOLD_ONE(a) "smax v" #a ".4s, v" #a ".4s, v0.4s\nsmin v" #a ".4s, v" #a ".4s, v1.4s\n"
+#define HOLD(p, a, b, c, d) HOLD_ONE(a) HOLD_ONE(b) HOLD_ONE(c) HOLD_ONE(d)
+
+/* v0 ... v3: scales, v4: that of the output, v5: M. Two vectors, from sums to M + results. */
+#define SCALE_TWO(a, b, k, l, at, between)                                                                             \
+    "ldp q6, q7, [%[constants], #" #at "]\n"                                                                           \
+    "fmla v6.4s, v" #a ".4s, v" #k ".4s\n"                                                                             \
+    "fmla v7.4s, v" #b ".4s, v" #l ".4s\n"                                                                             \
+    "ldr q" #a ", [%[constants], #320]\n"                                                                              \
+    "ldr q" #b ", [%[constants], #320]\n" between                                                                      \
+    "fmla v" #a ".4s, v6.4s, v4.4s\n"                                                                                  \
+    "fmla v" #b ".4s, v7.4s, v4.4s\n"
+#define SUBTRACT_TWO "fsub v6.4s, v6.4s, v5.4s\nfsub v7.4s, v7.4s, v5.4s\n"
+
+#define NARROW(p, a, b, c, d)                                                                                          \
+    "uzp1 v" #a ".8h, v" #a ".8h, v" #b ".8h\n"                                                                        \
+    "uzp1 v" #c ".8h, v" #c ".8h, v" #d ".8h\n"
+#define NARROW_WIDE(p, a, b, c, d)                                                                                     \
+    "sub v" #a ".4s, v" #a ".4s, v5.4s\n"                                                                              \
+    "sub v" #b ".4s, v" #b ".4s, v5.4s\n"                                                                              \
+    "sub v" #c ".4s, v" #c ".4s, v5.4s\n"                                                                              \
+    "sub v" #d ".4s, v" #d ".4s, v5.4s\n"                                                                              \
+    "sqxtn v" #a ".4h, v" #a ".4s\n"                                                                                   \
+    "sqxtn v" #c ".4h, v" #c ".4s\n"                                                                                   \
+    "sqxtn2 v" #a ".8h, v" #b ".4s\n"                                                                                  \
+    "sqxtn2 v" #c ".8h, v" #d ".4s\n"
+#define PUT_BYTES(p, a, c)                                                                                             \
+    "sqxtn v" #a ".8b, v" #a ".8h\n"                                                                                   \
+    "sqxtn2 v" #a ".16b, v" #c ".8h\n"                                                                                 \
+    "str q" #a ", [%[out], #16 * " #p "]\n"
+
+/* Where sums begin. Those of the next tile are loaded as soon as their registers are free. */
+#define START(p, a, b, c, d)                                                                                           \
+    "ldp q" #a ", q" #b ", [%[constants]]\n"                                                                           \
+    "ldp q" #c ", q" #d ", [%[constants], #32]\n"
+
+#define CHAIN_OF(p, a, b, c, d, between, narrow)                                                                       \
+    SCALE_TWO(a, b, 0, 1, 224, between) SCALE_TWO(c, d, 2, 3, 256, between) narrow(p, a, b, c, d) PUT_BYTES(p, a, c)      \
+    START(p, a, b, c, d)
+#define CHAIN_PLAIN(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, , NARROW)
+#define CHAIN_SUBTRACT(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, SUBTRACT_TWO, NARROW)
+#define CHAIN_WIDE(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, , NARROW_WIDE)
+#define CHAIN_SUBTRACT_WIDE(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, SUBTRACT_TWO, NARROW_WIDE)
+
+#define STORE(p, a, b, c, d)                                                                                           \
+    "stp q" #a ", q" #b ", [%[out], #64 * " #p "]\n"                                                                   \
+    "stp q" #c ", q" #d ", [%[out], #64 * " #p " + 32]\n" START(p, a, b, c, d)
+
+/* Sums with what windows add to them (products of 32 bits take two cycles, those of 16 bits one), and then the chain. */
+#define FINISH(n)                                                                                                      \
+    "cbz %w[windows], 1f\n"                                                                                            \
+    "ldp q0, q1, [%[constants], #64]\n"                                                                                \
+    "ldp q2, q3, [%[constants], #96]\n"                                                                                \
+    "tbz %w[windows], #1, 0f\n"                                                                                        \
+    "tbz %w[windows], #0, 9f\n"                                                                                        \
+    EACH_##n(ADD_FLOAT)                                                                                                \
+    "b 1f\n"                                                                                                           \
+    "0:\n"                                                                                                             \
+    "ldp q0, q1, [%[constants], #128]\n"                                                                               \
+    EACH_##n(ADD_NARROW)                                                                                               \
+    "b 1f\n"                                                                                                           \
+    "9:\n"                                                                                                             \
+    EACH_##n(ADD_WINDOW)                                                                                               \
+    "1:\n"                                                                                                             \
+    "tbnz %w[chain], #31, 9f\n"                                                                                        \
+    "tbz %w[chain], #0, 0f\n"                                                                                          \
+    "ldp q0, q1, [%[constants], #336]\n"                                                                               \
+    EACH_##n(HOLD)                                                                                                     \
+    "0:\n"                                                                                                             \
+    "ldp q0, q1, [%[constants], #160]\n"                                                                               \
+    "ldp q2, q3, [%[constants], #192]\n"                                                                               \
+    "ldp q4, q5, [%[constants], #288]\n"                                                                               \
+    "tbnz %w[chain], #2, 0f\n"                                                                                         \
+    "tbnz %w[chain], #1, 1f\n"                                                                                         \
+    EACH_##n(CHAIN_PLAIN)                                                                                              \
+    "b 6f\n"                                                                                                           \
+    "1:\n"                                                                                                             \
+    EACH_##n(CHAIN_SUBTRACT)                                                                                           \
+    "b 6f\n"                                                                                                           \
+    "0:\n"                                                                                                             \
+    "tbnz %w[chain], #1, 1f\n"                                                                                         \
+    EACH_##n(CHAIN_WIDE)                                                                                               \
+    "b 6f\n"                                                                                                           \
+    "1:\n"                                                                                                             \
+    EACH_##n(CHAIN_SUBTRACT_WIDE)                                                                                      \
+    "b 6f\n"                                                                                                           \
+    "9:\n"                                                                                                             \
+    EACH_##n(STORE)                                                                                                    \
+    "6:\n"
