@@ -179,9 +179,19 @@ static inline int32_t column_runs(const openrknn_convolution *step, column_run *
 
 /*
  * Depthwise in groups of four pixels: rows of a kernel begin at even and odd pixels of a group. Of one atom of channels:
- * how many layers there are (2 where weights with their corrections do not fit into a byte), and the layers.
+ * this, and the layers. A weight with its correction is a byte, or the sum of two. 255 is neither: then all inputs of the
+ * channel are inverted, and x * w is ~x * -w - w.
  */
-enum { GROUP_PIXELS = 4, GROUP_BYTES = GROUP_PIXELS * ATOM, LAYERS = 2 };
+enum { GROUP_PIXELS = 4, GROUP_BYTES = GROUP_PIXELS * ATOM, LAYERS = 2, GROUPS_HEADER = 192 };
+
+typedef struct {
+    int32_t layers; /* 1, or 2 where one of the weights is the sum of two bytes */
+    int32_t unused[3];
+    uint8_t flips[ATOM];   /* 0xff where inputs are inverted */
+    int32_t offsets[ATOM]; /* what is then added to sums */
+    int32_t magnitudes[ATOM]; /* sums of the weights of each channel, without their signs */
+} groups_block;
+_Static_assert(sizeof(groups_block) <= GROUPS_HEADER, "GROUPS_HEADER");
 
 static inline int32_t has_groups(const openrknn_convolution *step, const kernel_set *kernels)
 {
@@ -196,7 +206,7 @@ static inline int32_t group_runs(const openrknn_convolution *step)
 
 static inline int64_t groups_bytes(const openrknn_convolution *step)
 {
-    return 64 + (int64_t)LAYERS * step->kernel_height * group_runs(step) * 2 * GROUP_BYTES;
+    return GROUPS_HEADER + (int64_t)LAYERS * step->kernel_height * group_runs(step) * 2 * GROUP_BYTES;
 }
 
 /* Of one atom of channels. */

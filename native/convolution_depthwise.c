@@ -79,12 +79,67 @@ static int32_t is_apart(const openrknn_convolution *step)
     return from + (uintptr_t)source_bytes(step) <= to || to + (uintptr_t)bytes <= from;
 }
 
-enum { ROW_SLACK = 8 * ATOM };
+enum { ROW_SLACK = 8 * ATOM, MOST_TAPS = LARGEST_KERNEL * (LARGEST_KERNEL / GROUP_PIXELS + 1) };
 
 /* Bytes of a row in groups. */
 static int64_t group_row_bytes(const convolution *c)
 {
     return (divide_up(c->columns, 2) + 2 * GROUP_PIXELS) * (int64_t)GROUP_BYTES;
+}
+
+/* What kernels know of an atom. */
+static void prepare_groups(const convolution *c, int32_t atom, const groups_block *block, uint8_t *constants)
+{
+    const block_task task = {
+        .addends = c->addends ? c->addends + atom * ATOM : NULL,
+        .offsets = block->offsets,
+        .chain = c->is_fused ? &c->step->dpu.chain : NULL,
+        .channel = atom * ATOM,
+        .magnitudes = block->magnitudes,
+    };
+    c->kernels->prepare(&task, constants);
+}
+
+/* Bytes of some pixels to where they belong, in pieces. */
+static void put_pieces(const convolution *c, int32_t atom, int32_t pixel, int32_t pixels, const uint8_t *bytes)
+{
+    for (int32_t done = 0, run; done < pixels; done += run) {
+        uint8_t *target = target_run(&c->step->dpu.target, atom, pixel + done, &run);
+        run = at_most(run, pixels - done);
+        memcpy(target, bytes + done * ATOM, (size_t)run * ATOM);
+    }
+}
+
+/* One row of results. */
+static void groups_row(const convolution *c, int32_t atom, int32_t row, groups_task task)
+{
+    const openrknn_dpu *dpu = &c->step->dpu;
+    const int32_t pixel = row * c->out_columns;
+    const uint8_t *const *taps = task.taps, *at[MOST_TAPS];
+    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64))), whole = 0;
+
+    task.pixels = c->out_columns;
+    task.target = c->is_fused ? target_run(&dpu->target, atom, pixel, &whole) : NULL;
+    if (whole >= c->out_columns) {
+        c->kernels->depthwise_groups(&task);
+        dpu_fill(dpu, atom * ATOM, task.target, c->out_columns);
+        return;
+    }
+    task.taps = at;
+    task.sums = sums;
+    task.target = (uint8_t *)sums;
+    for (int32_t first = 0; first < c->out_columns; first += USUAL_SEGMENT) {
+        task.pixels = at_most(USUAL_SEGMENT, c->out_columns - first);
+        for (int32_t i = 0; i < task.count; i++)
+            at[i] = taps[i] + (int64_t)first * c->step->stride_x / 2 * GROUP_BYTES;
+        c->kernels->depthwise_groups(&task);
+        if (!c->is_fused) {
+            finish_pixels(c, atom, pixel + first, task.pixels, sums);
+            continue;
+        }
+        dpu_fill(dpu, atom * ATOM, task.target, task.pixels);
+        put_pieces(c, atom, pixel + first, task.pixels, task.target);
+    }
 }
 
 /* Some rows of the result of one atom. The rows of the kernel stay in the first level cache, in groups. */
@@ -95,9 +150,11 @@ static void groups_unit(void *job, int32_t unit)
     const int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms, height = step->kernel_height;
     const int32_t from = (int32_t)((int64_t)part * c->out_rows / c->unit_columns);
     const int32_t to = (int32_t)((int64_t)(part + 1) * c->out_rows / c->unit_columns);
-    const uint8_t *block = c->weights + atom * c->block_bytes;
-    int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64))), layers, next = from * step->stride_y;
-    const uint8_t *rows[LARGEST_KERNEL];
+    const int32_t runs = group_runs(step);
+    const uint8_t *block = c->weights + atom * c->block_bytes, *taps[MOST_TAPS];
+    const groups_block *about = (const groups_block *)block;
+    uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
+    int32_t next = from * step->stride_y;
     convolution own = *c;
 
     /* Copied rows go to one place, and from there into a ring of as many as the kernel has. */
@@ -107,33 +164,24 @@ static void groups_unit(void *job, int32_t unit)
         return;
     }
     uint8_t *ring = own.copy + c->row_bytes + ROW_SLACK;
+    const groups_task task = {
+        .taps = taps,
+        .count = height * runs,
+        .stride = step->stride_x,
+        .layers = about->layers,
+        .weights = (const int8_t *)block + GROUPS_HEADER,
+        .constants = constants,
+    };
     own.plane_bytes = own.row_bytes = 0;
-    memcpy(&layers, block, sizeof layers);
+    prepare_groups(c, atom, about, constants);
     for (int32_t row = from; row < to; row++) {
         for (; next < row * step->stride_y + height && atom < c->atoms; next++) {
-            own.copy = ring - c->row_bytes - ROW_SLACK;
             copy_rows(&own, atom, next, next + 1);
-            c->kernels->zip_groups(own.copy, ring + next % height * group_row_bytes(c), divide_up(c->columns, 2));
+            c->kernels->zip_groups(own.copy, about->flips, ring + next % height * group_row_bytes(c), divide_up(c->columns, 2));
         }
-        for (int32_t first = 0; first < c->out_columns; first += USUAL_SEGMENT) {
-            const int32_t pixels = at_most(USUAL_SEGMENT, c->out_columns - first);
-            for (int32_t y = 0; y < height; y++)
-                rows[y] = ring + (row * step->stride_y + y) % height * group_row_bytes(c) +
-                          (int64_t)first * step->stride_x / 2 * GROUP_BYTES;
-            const groups_task task = {
-                .rows = rows,
-                .height = height,
-                .runs = group_runs(step),
-                .stride = step->stride_x,
-                .layers = atom < c->atoms ? layers : 0,
-                .pixels = pixels,
-                .weights = {(const int8_t *)block + 64, (const int8_t *)block + 64 + (c->block_bytes - 64) / LAYERS},
-                .addends = c->addends ? c->addends + atom * ATOM : NULL,
-                .sums = sums,
-            };
-            c->kernels->depthwise_groups(&task);
-            finish_pixels(c, atom, row * c->out_columns + first, pixels, sums);
-        }
+        for (int32_t i = 0; i < height * runs; i++)
+            taps[i] = ring + (row * step->stride_y + i / runs) % height * group_row_bytes(c) + i % runs * 2 * GROUP_BYTES;
+        groups_row(c, atom, row, task);
     }
 }
 
@@ -160,6 +208,8 @@ static int run_groups(convolution *c)
     c->weights = step->packed;
     c->block_bytes = depthwise_bytes(step, c->kernels);
     c->work = depthwise_work(c);
+    c->largest_sum = (int64_t)step->kernel_height * step->kernel_width * -INT8_MIN * UINT8_MAX;
+    c->is_fused = !step->dpu.halves && c->kernels->fuses && c->kernels->fuses(&step->dpu.chain, c->largest_sum, c->out_atoms * ATOM);
     const int32_t threads = useful_threads(c->work);
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->out_rows, 2 * threads) : 1;
     run_units(c->out_atoms * c->unit_columns, c->work, groups_unit, c);

@@ -110,31 +110,59 @@ static int64_t depthwise_place(const openrknn_convolution *step, int32_t channel
     return (int64_t)group * step->depthwise_group * taps + (int64_t)tap * width + channel % step->depthwise_group;
 }
 
-/* A weight is a byte, or a byte and twice another one. */
+/* The weight of a channel with its correction. */
+static int32_t corrected_weight(const openrknn_convolution *step, int32_t channel, int32_t tap)
+{
+    return (int8_t)step->weights[depthwise_place(step, channel, tap)] +
+           (channel < step->dpu.channels ? step->corrections[channel] : 0);
+}
+
+/* What is known of the channels of an atom. */
+static groups_block describe_groups(const openrknn_convolution *step, int32_t atom)
+{
+    groups_block block = {.layers = 1};
+    for (int32_t lane = 0; lane < at_most(ATOM, step->channels - atom * ATOM); lane++) {
+        int32_t sum = 0, smallest = INT8_MIN, largest = INT8_MAX;
+        for (int32_t tap = 0; tap < step->kernel_height * step->kernel_width; tap++) {
+            const int32_t weight = corrected_weight(step, atom * ATOM + lane, tap);
+            sum += weight;
+            block.magnitudes[lane] += weight < 0 ? -weight : weight;
+            smallest = at_most(smallest, weight);
+            largest = at_least(largest, weight);
+        }
+        if (smallest < INT8_MIN || largest > INT8_MAX)
+            block.layers = 2;
+        if (largest > 2 * INT8_MAX) {
+            block.flips[lane] = UINT8_MAX;
+            block.offsets[lane] = -sum;
+        }
+    }
+    return block;
+}
+
 static void pack_groups(const openrknn_convolution *step)
 {
     const int32_t runs = group_runs(step), width = step->kernel_width;
-    const int64_t layer_bytes = (groups_bytes(step) - 64) / LAYERS;
 
     memset(step->packed, 0, (size_t)(out_atoms(step) * groups_bytes(step)));
     for (int32_t atom = 0; atom < out_atoms(step); atom++) {
-        uint8_t *block = step->packed + atom * groups_bytes(step);
-        int32_t layers = 1;
+        const groups_block block = describe_groups(step, atom);
+        uint8_t *at = step->packed + atom * groups_bytes(step);
+        memcpy(at, &block, sizeof block);
+        at += GROUPS_HEADER;
         for (int32_t place = 0; place < step->kernel_height * runs * 2 * GROUP_BYTES; place++) {
             const int32_t row = place / (runs * 2 * GROUP_BYTES), run = place / (2 * GROUP_BYTES) % runs;
             const int32_t column = run * GROUP_PIXELS + place % GROUP_PIXELS - place / GROUP_BYTES % 2;
-            const int32_t channel = atom * ATOM + place / GROUP_PIXELS % ATOM;
+            const int32_t lane = place / GROUP_PIXELS % ATOM, channel = atom * ATOM + lane;
             if (column < 0 || column >= width || channel >= step->channels)
                 continue;
-            const int32_t weight = (int8_t)step->weights[depthwise_place(step, channel, row * width + column)] +
-                                   (channel < step->dpu.channels ? step->corrections[channel] : 0);
-            const int32_t excess = weight - at_least(at_most(weight, INT8_MAX), INT8_MIN);
-            const int32_t doubled = (excess + (excess > 0) - (excess < 0)) / 2;
-            block[64 + place] = (uint8_t)(weight - 2 * doubled);
-            block[64 + layer_bytes + place] = (uint8_t)doubled;
-            layers = doubled ? 2 : layers;
+            int32_t weight = corrected_weight(step, channel, row * width + column);
+            weight = block.flips[lane] ? -weight : weight;
+            const int32_t first = at_least(at_most(weight, INT8_MAX), INT8_MIN);
+            uint8_t *to = at + place / (2 * GROUP_BYTES) * LAYERS * 2 * GROUP_BYTES + place % (2 * GROUP_BYTES);
+            to[0] = (uint8_t)first;
+            to[2 * GROUP_BYTES] = (uint8_t)(weight - first);
         }
-        memcpy(block, &layers, sizeof layers);
     }
 }
 

@@ -87,19 +87,51 @@ static void prepare_tiles(const block_task *task, void *constants)
 {
     tile_constants *k = constants;
     k->windows = task->windows;
+    k->chain = NO_CHAIN;
     for (int32_t i = 0; i < ATOM && task->windows; i++) {
         const float32 factor = (float32)task->factors[i];
         k->factors[i] = task->windows == WINDOW_FLOAT ? (int32_t)float_to_bits(factor) : task->factors[i];
         k->narrow_factors[i] = (int16_t)task->factors[i];
     }
-    if (task->chain) {
-        prepare_chain(task->chain, task->channel, task->magnitudes, k);
-        return;
-    }
     for (int32_t i = 0; i < ATOM; i++)
         k->addends[i] = task->addends ? task->addends[i] : 0;
-    k->chain = NO_CHAIN;
+    if (task->chain)
+        prepare_chain(task->chain, task->channel, task->magnitudes, k);
+    for (int32_t i = 0; i < ATOM && task->offsets; i++)
+        k->addends[i] = (int32_t)((uint32_t)k->addends[i] + (uint32_t)task->offsets[i]);
 }
+
+/* ---------------------------------------------------------------------------------------------- in C */
+
+/* The chain of `pixels` pixels of 16 sums each. Scales stay in registers, addends do not. */
+ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int32_t stored, const tile_constants *k,
+                                const int32_t kind, uint8_t *target)
+{
+    const float32x4_t scales[4] = {vld1q_f32(k->scales), vld1q_f32(k->scales + 4), vld1q_f32(k->scales + 8), vld1q_f32(k->scales + 12)};
+    const float32x4_t out_scale = vld1q_f32(k->out_scale), magic = vdupq_n_f32(SINGLE_MAGIC);
+
+    for (int32_t p = 0; p < pixels && p < stored; p++) {
+        int16x8_t words[4];
+        __asm__("" : "+r"(k)); /* FMLA overwrites its addend, and a load costs less than a move */
+        for (int32_t i = 0; i < 4; i++) {
+            int32x4_t x = sums[p][i];
+            if (kind & CHAIN_HOLDS)
+                x = vminq_s32(vmaxq_s32(x, vld1q_s32(k->low)), vld1q_s32(k->high));
+            float32x4_t number = vfmaq_f32(vld1q_f32(k->scale_addends + 4 * i), vreinterpretq_f32_s32(x), scales[i]);
+            if (kind & CHAIN_SUBTRACTS)
+                number = vsubq_f32(number, magic);
+            words[i] = vreinterpretq_s16_f32(vfmaq_f32(vld1q_f32(k->out_addend), number, out_scale));
+        }
+        int16x8_t a = vuzp1q_s16(words[0], words[1]), b = vuzp1q_s16(words[2], words[3]);
+        if (kind & CHAIN_IS_WIDE) {
+            a = vqmovn_high_s32(vqmovn_s32(single_whole(words[0])), single_whole(words[1]));
+            b = vqmovn_high_s32(vqmovn_s32(single_whole(words[2])), single_whole(words[3]));
+        }
+        vst1q_s8((int8_t *)target + p * ATOM, vqmovn_high_s16(vqmovn_s16(a), b));
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- in assembly */
 
 /* For each pixel: its number and its four vectors of sums. */
 #define ADD_WINDOW(p, a, b, c, d)                                                                                      \

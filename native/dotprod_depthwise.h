@@ -4,15 +4,16 @@
  * (a, b, c, 0) gives the pixel where the group begins, (0, a, b, c) the next one.
  */
 
-static void zip_groups(const uint8_t *row, uint8_t *groups, int32_t count)
+static void zip_groups(const uint8_t *row, const uint8_t *flips, uint8_t *groups, int32_t count)
 {
-    uint8x16_t x = vld1q_u8(row), y = vld1q_u8(row + ATOM);
+    const uint8x16_t flip = vld1q_u8(flips);
+    uint8x16_t x = veorq_u8(vld1q_u8(row), flip), y = veorq_u8(vld1q_u8(row + ATOM), flip);
     uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
 
     for (int32_t group = 0; group < count; group++, groups += 4 * ATOM) {
         row += 2 * ATOM;
-        x = vld1q_u8(row);
-        y = vld1q_u8(row + ATOM);
+        x = veorq_u8(vld1q_u8(row), flip);
+        y = veorq_u8(vld1q_u8(row + ATOM), flip);
         const uint16x8_t next_low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), next_high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
         vst1q_u8(groups, vreinterpretq_u8_u16(vzip1q_u16(low, next_low)));
         vst1q_u8(groups + ATOM, vreinterpretq_u8_u16(vzip2q_u16(low, next_low)));
@@ -23,73 +24,92 @@ static void zip_groups(const uint8_t *row, uint8_t *groups, int32_t count)
     }
 }
 
-/* The products of one row of the kernel, and 4 of its columns, for four pixels: of two groups, or of four. */
-ALWAYS_INLINE void grouped_products(int32x4_t *sums, const int8_t *input, int8x16_t even, int8x16_t odd,
-                                    const int32_t stride)
-{
-    enum { BYTES = 4 * ATOM };
-    if (stride == 1) {
-        const int8x16_t x = vld1q_s8(input), next = vld1q_s8(input + BYTES);
-        sums[0] = vdotq_s32(sums[0], x, even);
-        sums[1] = vdotq_s32(sums[1], x, odd);
-        sums[2] = vdotq_s32(sums[2], next, even);
-        sums[3] = vdotq_s32(sums[3], next, odd);
-    } else {
-        for (int32_t p = 0; p < 4; p++)
-            sums[p] = vdotq_s32(sums[p], vld1q_s8(input + p * BYTES), even);
+/*
+ * Four pixels of 16 channels in assembly, with the sums of pixel p in v8 + 4 * p ..., as dotprod_chain.h has them. A tap
+ * is a row of the kernel and four of its columns: two groups of inputs for pixels next to each other, or four a step of
+ * two apart. Each piece does 8 channels; `o` is 0 or 32, `a` and `b` are the vectors of sums of the first pixel, and so on.
+ */
+#define SDOT2(a, b, x, y, w, v)                                                                                        \
+    "sdot v" #a ".4s, v" #x ".16b, v" #w ".16b\n"                                                                      \
+    "sdot v" #b ".4s, v" #y ".16b, v" #v ".16b\n"
+#define LOAD2(x, y, from, o) "ldp q" #x ", q" #y ", [%[" from "], #" #o "]\n"
+
+#define EVERY_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                       \
+    LOAD2(0, 1, "at", o) LOAD2(4, 5, "weights", o) LOAD2(6, 7, "weights", o + 64) LOAD2(2, 3, "at", o + 64)            \
+    SDOT2(a, b, 0, 1, 4, 5) SDOT2(c, d, 0, 1, 6, 7) SDOT2(e, f, 2, 3, 4, 5) SDOT2(g, h, 2, 3, 6, 7)
+#define EVERY_PIXEL_2(o, a, b, c, d, e, f, g, h)                                                                       \
+    EVERY_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                           \
+    LOAD2(24, 25, "weights", o + 128) LOAD2(26, 27, "weights", o + 192)                                                \
+    SDOT2(a, b, 0, 1, 24, 25) SDOT2(c, d, 0, 1, 26, 27) SDOT2(e, f, 2, 3, 24, 25) SDOT2(g, h, 2, 3, 26, 27)
+
+#define SECOND_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                      \
+    LOAD2(24, 25, "weights", o) LOAD2(0, 1, "at", o) LOAD2(2, 3, "at", o + 64) LOAD2(4, 5, "at", o + 128)              \
+    LOAD2(6, 7, "at", o + 192)                                                                                         \
+    SDOT2(a, b, 0, 1, 24, 25) SDOT2(c, d, 2, 3, 24, 25) SDOT2(e, f, 4, 5, 24, 25) SDOT2(g, h, 6, 7, 24, 25)
+#define SECOND_PIXEL_2(o, a, b, c, d, e, f, g, h)                                                                      \
+    SECOND_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                          \
+    LOAD2(26, 27, "weights", o + 128)                                                                                  \
+    SDOT2(a, b, 0, 1, 26, 27) SDOT2(c, d, 2, 3, 26, 27) SDOT2(e, f, 4, 5, 26, 27) SDOT2(g, h, 6, 7, 26, 27)
+
+/* `count` times four pixels, from byte `position` of the rows in `list` on. */
+#define GROUPS_KERNEL(name, piece, step)                                                                               \
+    static void name(const groups_task *task, int64_t position, int32_t count, uint8_t *out)                           \
+    {                                                                                                                  \
+        const tile_constants *constants = task->constants;                                                             \
+        const uint8_t *const *list = task->taps;                                                                       \
+        const uint8_t *at = NULL;                                                                                      \
+        const int8_t *weights = task->weights;                                                                         \
+        const int32_t *window = NULL;                                                                                  \
+        int32_t taps = task->count;                                                                                    \
+        __asm__ volatile(EACH_4(START) "5:\n"                                                                          \
+                         "mov %[list], %[all_list]\n"                                                                  \
+                         "mov %[weights], %[all_weights]\n"                                                            \
+                         "mov %w[taps], %w[all_taps]\n"                                                                \
+                         "2:\n"                                                                                        \
+                         "ldr %[at], [%[list]], #8\n"                                                                  \
+                         "subs %w[taps], %w[taps], #1\n"                                                               \
+                         "add %[at], %[at], %[position]\n"                                                             \
+                         piece(0, 8, 9, 12, 13, 16, 17, 20, 21) piece(32, 10, 11, 14, 15, 18, 19, 22, 23)              \
+                         "add %[weights], %[weights], #256\n"                                                          \
+                         "b.ne 2b\n"                                                                                   \
+                         FINISH(4)                                                                                     \
+                         "add %[position], %[position], #" #step "\n"                                                  \
+                         "add %[out], %[out], #64\n"                                                                   \
+                         "tbz %w[chain], #31, 0f\n"                                                                    \
+                         "add %[out], %[out], #192\n"                                                                  \
+                         "0:\n"                                                                                        \
+                         "subs %w[count], %w[count], #1\n"                                                             \
+                         "b.ne 5b\n"                                                                                   \
+                         : [list] "+&r"(list), [weights] "+&r"(weights), [at] "+&r"(at), [taps] "+&r"(taps),           \
+                           [position] "+&r"(position), [out] "+&r"(out), [count] "+&r"(count)                          \
+                         : [all_list] "r"(task->taps), [all_weights] "r"(task->weights), [all_taps] "r"(task->count),  \
+                           [window] "r"(window), TILE_INPUTS                                                           \
+                         : "memory", "cc", TILE_REGISTERS);                                                            \
     }
-}
+GROUPS_KERNEL(every_pixel_1, EVERY_PIXEL_1, 128)
+GROUPS_KERNEL(every_pixel_2, EVERY_PIXEL_2, 128)
+GROUPS_KERNEL(second_pixel_1, SECOND_PIXEL_1, 256)
+GROUPS_KERNEL(second_pixel_2, SECOND_PIXEL_2, 256)
 
-/* All pixels of 4 channels. The weights of a kernel with three rows stay in registers. */
-ALWAYS_INLINE void grouped_channels(const groups_task *task, int32_t number, const int32_t height, const int32_t runs,
-                                    const int32_t stride, const int32_t layers)
-{
-    enum { BYTES = 4 * ATOM, KEPT = 3 };
-    const int32_t is_kept = height * runs <= KEPT, pixels = task->pixels;
-    const int32x4_t addends = task->addends ? vld1q_s32(task->addends + 4 * number) : vdupq_n_s32(0);
-    int32_t *out = task->sums + 4 * number;
-    int8x16_t kept[KEPT][4];
-
-    for (int32_t at = 0; at < height * runs && is_kept; at++)
-        for (int32_t i = 0; i < 2 * layers; i++)
-            kept[at][i] = vld1q_s8(task->weights[i / 2] + (2 * at + i % 2) * BYTES + number * ATOM);
-    for (int32_t first = 0; first < pixels; first += 4, out += 4 * ATOM) {
-        int32x4_t sums[4] = {addends, addends, addends, addends}, twice[4];
-        for (int32_t p = 0; p < 4; p++)
-            twice[p] = vdupq_n_s32(0);
-        for (int32_t y = 0; y < height; y++)
-            for (int32_t run = 0; run < runs; run++) {
-                const int32_t at = y * runs + run;
-                const int64_t group = first / (3 - stride) + 2 * run;
-                const int8_t *input = (const int8_t *)task->rows[y] + group * BYTES + number * ATOM;
-                const int8_t *weights = task->weights[0] + 2 * at * BYTES + number * ATOM;
-                grouped_products(sums, input, is_kept ? kept[at][0] : vld1q_s8(weights),
-                                 is_kept ? kept[at][1] : vld1q_s8(weights + BYTES), stride);
-                weights = task->weights[1] + 2 * at * BYTES + number * ATOM;
-                if (layers == 2)
-                    grouped_products(twice, input, is_kept ? kept[at][2] : vld1q_s8(weights),
-                                     is_kept ? kept[at][3] : vld1q_s8(weights + BYTES), stride);
-            }
-        for (int32_t p = 0; p < 4; p++)
-            vst1q_s32(out + p * ATOM, layers == 2 ? vaddq_s32(sums[p], vshlq_n_s32(twice[p], 1)) : sums[p]);
-    }
-}
-
-/* Where there is only one layer, the second one is zeros. */
+/* What is left of four pixels does not go to where they would. */
 static void depthwise_groups(const groups_task *task)
 {
-    const int32_t is_three = task->height == 3 && task->runs == 1, is_five = task->height == 5 && task->runs == 2;
-    for (int32_t number = 0; number < 4; number++)
-        if (is_three && task->stride == 1 && task->layers == 1)
-            grouped_channels(task, number, 3, 1, 1, 1);
-        else if (is_three && task->stride == 1)
-            grouped_channels(task, number, 3, 1, 1, 2);
-        else if (is_three)
-            grouped_channels(task, number, 3, 1, 2, 2);
-        else if (is_five && task->stride == 1)
-            grouped_channels(task, number, 5, 2, 1, 2);
-        else if (is_five)
-            grouped_channels(task, number, 5, 2, 2, 2);
-        else
-            grouped_channels(task, number, task->height, task->runs, task->stride, 2);
+    const tile_constants *constants = task->constants;
+    void (*kernel)(const groups_task *, int64_t, int32_t, uint8_t *) =
+        task->stride == 1 ? (task->layers == 1 ? every_pixel_1 : every_pixel_2)
+                          : (task->layers == 1 ? second_pixel_1 : second_pixel_2);
+    const int32_t fours = task->pixels / 4, rest = task->pixels % 4, has_chain = constants->chain >= 0;
+    const int64_t step = task->stride * 2 * 4 * ATOM;
+    uint8_t last[4 * ATOM];
+
+    if (!has_chain) {
+        kernel(task, 0, fours + (rest > 0), (uint8_t *)task->sums);
+        return;
+    }
+    if (fours)
+        kernel(task, 0, fours, task->target);
+    if (rest) {
+        kernel(task, fours * step, 1, last);
+        memcpy(task->target + (int64_t)fours * 4 * ATOM, last, (size_t)rest * ATOM);
+    }
 }

@@ -29,6 +29,7 @@ static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t
 ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t pairs, int32_t pixels)
 {
     const int8_t *weights = (const int8_t *)task->weights;
+    const tile_constants *k = task->constants;
     int32x4_t sums[PAIRS][8];
 
     for (int32_t p = 0; p < pairs; p++)
@@ -51,14 +52,25 @@ ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t p
             }
     }
     for (int32_t pixel = 0; pixel < pixels; pixel++) {
-        sums16 total = sums_of_window(task, 0, first + pixel);
+        const int32_t *window = task->window ? task->window + first + pixel : NULL;
         const int32x4_t *pair = sums[pixel / 2];
+        int32x4_t total[1][4];
         for (int32_t i = 0; i < 4; i++) {
             int64x2_t a = vreinterpretq_s64_s32(pair[2 * i]), b = vreinterpretq_s64_s32(pair[2 * i + 1]);
             int64x2_t four = pixel % 2 ? vzip2q_s64(a, b) : vzip1q_s64(a, b);
-            total.part[i] = vaddq_s32(total.part[i], vreinterpretq_s32_s64(four));
+            total[0][i] = vaddq_s32(vld1q_s32(k->addends + 4 * i), vreinterpretq_s32_s64(four));
+            if (k->windows == WINDOW_FLOAT)
+                total[0][i] = vreinterpretq_s32_f32(vfmaq_f32(vreinterpretq_f32_s32(total[0][i]),
+                                                              vreinterpretq_f32_s32(vld1q_s32(k->factors + 4 * i)),
+                                                              vreinterpretq_f32_s32(vld1q_dup_s32(window))));
+            else if (window)
+                total[0][i] = vmlaq_s32(total[0][i], vld1q_s32(k->factors + 4 * i), vld1q_dup_s32(window));
         }
-        sums_store(task->sums + (first + pixel) * ATOM, &total);
+        if (k->chain >= 0)
+            fused_pixels(total, 1, 1, k, k->chain, task->target + (first + pixel) * ATOM);
+        else
+            for (int32_t i = 0; i < 4; i++)
+                vst1q_s32(task->sums + (first + pixel) * ATOM + 4 * i, total[0][i]);
     }
 }
 
@@ -93,6 +105,7 @@ const kernel_set kernels_i8mm = {
     .block_bytes = block_bytes,
     .store = store,
     .segment = segment,
+    .fuses = fuses_chain,
     .prepare = prepare_tiles,
     .window = sdot_window,
     .depthwise = narrow_depthwise,

@@ -68,7 +68,7 @@ typedef struct {
 /* What is known of a block before its segments. */
 typedef struct {
     const int32_t *factors; /* of windows; may be NULL */
-    const int32_t *addends; /* may be NULL */
+    const int32_t *addends, *offsets; /* what sums begin with; may be NULL. A chain has its own addends */
     int32_t windows; /* a WINDOW_... */
     const openrknn_chain *chain; /* that follows the sums at once, or NULL; */
     int32_t channel; /* then the first of the block, */
@@ -166,17 +166,20 @@ typedef struct {
 } depthwise_task;
 
 /*
- * The same with inputs in groups of four pixels, [16 channels][4 pixels], from each second pixel of a row on. The weights
- * of a row are [run of 4 columns][even and odd pixels][16 channels][4 columns]. Whole fours of pixels are computed.
+ * The same with inputs in groups of four pixels, [16 channels][4 pixels], from each second pixel of a row on. A tap is a
+ * row of the kernel and four of its columns. Its weights are [layer][even and odd pixels][16 channels][4 columns], and
+ * what the two layers add up is added. Whole fours of pixels are computed.
  */
 typedef struct {
-    const uint8_t *const *rows; /* of the kernel: the groups of the first pixel */
-    int32_t height, runs, stride; /* stride: 1 or 2 */
-    int32_t layers; /* 2: what the second layer adds up counts twice */
+    const uint8_t *const *taps; /* the groups of the first pixel */
+    int32_t count; /* of taps */
+    int32_t stride; /* 1 or 2 */
+    int32_t layers; /* of weights that are not 0, 1 or 2 */
     int32_t pixels;
-    const int8_t *weights[2]; /* of the layers */
-    const int32_t *addends;
-    int32_t *sums; /* [SEGMENT][16] */
+    const int8_t *weights;
+    const void *constants; /* of the atom, from `prepare` */
+    int32_t *sums; /* [SEGMENT][16]; */
+    uint8_t *target; /* prepared with a chain: bytes go here, [pixels][16], and not sums there */
 } groups_task;
 
 /* The DPU's chain for a run of pixels of one atom of channels. */
@@ -278,8 +281,8 @@ typedef struct kernel_set {
     int64_t (*strip_bytes)(int32_t width);
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
-    /* Or in groups, where these are not NULL. `row` has two more atoms than 2 * count. */
-    void (*zip_groups)(const uint8_t *row, uint8_t *groups, int32_t count);
+    /* Or in groups, where these are not NULL. `row` has two more atoms than 2 * count; bits that `flips` has are inverted. */
+    void (*zip_groups)(const uint8_t *row, const uint8_t *flips, uint8_t *groups, int32_t count);
     void (*depthwise_groups)(const groups_task *task);
 
     /* floating point: inputs are floats, weights 16 bits */
