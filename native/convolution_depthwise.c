@@ -110,17 +110,20 @@ static void put_pieces(const convolution *c, int32_t atom, int32_t pixel, int32_
     }
 }
 
-/* One row of results. */
-static void groups_row(const convolution *c, int32_t atom, int32_t row, groups_task task)
+/*
+ * One row of results. What follows a row that is not the last one will be written after it: then the pixels of whole fours
+ * may be.
+ */
+static void groups_row(const convolution *c, int32_t atom, int32_t row, int32_t is_last, groups_task task)
 {
     const openrknn_dpu *dpu = &c->step->dpu;
-    const int32_t pixel = row * c->out_columns;
+    const int32_t pixel = row * c->out_columns, fours = (int32_t)round_up(c->out_columns, GROUP_PIXELS);
     const uint8_t *const *taps = task.taps, *at[MOST_TAPS];
     int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64))), whole = 0;
 
-    task.pixels = c->out_columns;
     task.target = c->is_fused ? target_run(&dpu->target, atom, pixel, &whole) : NULL;
     if (whole >= c->out_columns) {
+        task.pixels = is_last || whole < fours ? c->out_columns : fours;
         c->kernels->depthwise_groups(&task);
         dpu_fill(dpu, atom * ATOM, task.target, c->out_columns);
         return;
@@ -142,28 +145,61 @@ static void groups_row(const convolution *c, int32_t atom, int32_t row, groups_t
     }
 }
 
+/* What is needed to bring rows of one atom into groups. */
+typedef struct {
+    convolution own; /* copies one row */
+    zip_task zip;
+    uint8_t pads[ATOM];
+    int32_t atom, is_copied; /* rows are copied before, because they are not as they should be in memory */
+} group_rows;
+
+/* Row `row` of the input with its padding. */
+static void zip_row(group_rows *rows, int32_t row, uint8_t *groups)
+{
+    const openrknn_convolution *step = rows->own.step;
+    const int32_t from = row - step->pad_top, has_data = from >= 0 && from < step->height;
+    rows->zip.groups = groups;
+    if (rows->is_copied) {
+        copy_rows(&rows->own, rows->atom, row, row + 1);
+    } else {
+        rows->zip.source = step->source + rows->atom * step->surface + (has_data ? from : 0) * step->line;
+        rows->zip.count = has_data ? step->width : 0;
+    }
+    rows->own.kernels->zip_groups(&rows->zip);
+}
+
 /* Some rows of the result of one atom. The rows of the kernel stay in the first level cache, in groups. */
 static void groups_unit(void *job, int32_t unit)
 {
     const convolution *c = job;
     const openrknn_convolution *step = c->step;
     const int32_t atom = unit % c->out_atoms, part = unit / c->out_atoms, height = step->kernel_height;
-    const int32_t from = (int32_t)((int64_t)part * c->out_rows / c->unit_columns);
+    const int32_t from = (int32_t)((int64_t)part * c->out_rows / c->unit_columns), runs = group_runs(step);
     const int32_t to = (int32_t)((int64_t)(part + 1) * c->out_rows / c->unit_columns);
-    const int32_t runs = group_runs(step);
+    const int64_t slot_bytes = group_row_bytes(c);
     const uint8_t *block = c->weights + atom * c->block_bytes, *taps[MOST_TAPS];
     const groups_block *about = (const groups_block *)block;
     uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
-    int32_t next = from * step->stride_y;
-    convolution own = *c;
+    group_rows rows = {.own = *c, .atom = atom, .is_copied = step->converter || step->dpu.halves};
 
-    /* Copied rows go to one place, and from there into a ring of as many as the kernel has. */
-    own.copy = scratch(SCRATCH_INPUT, height * group_row_bytes(c) + c->row_bytes + ROW_SLACK + SLACK);
-    if (!own.copy) {
+    /* A copied row, and a ring of as many rows in groups as the kernel has. */
+    rows.own.copy = scratch(SCRATCH_INPUT, height * slot_bytes + c->row_bytes + ROW_SLACK + SLACK);
+    if (!rows.own.copy) {
         ((convolution *)job)->failed = 1;
         return;
     }
-    uint8_t *ring = own.copy + c->row_bytes + ROW_SLACK;
+    rows.own.plane_bytes = rows.own.row_bytes = 0;
+    for (int32_t i = 0; i < ATOM; i++)
+        rows.pads[i] = (uint8_t)step->pads[i & 1];
+    rows.zip = (zip_task){
+        .source = rows.own.copy,
+        .before = rows.is_copied ? 0 : step->pad_left,
+        .count = c->columns,
+        .pads = rows.pads,
+        .flips = about->flips,
+        .pairs = divide_up(c->columns, 2),
+    };
+    uint8_t *ring = rows.own.copy + round_up(c->row_bytes + ROW_SLACK, 64);
     const groups_task task = {
         .taps = taps,
         .count = height * runs,
@@ -172,16 +208,17 @@ static void groups_unit(void *job, int32_t unit)
         .weights = (const int8_t *)block + GROUPS_HEADER,
         .constants = constants,
     };
-    own.plane_bytes = own.row_bytes = 0;
     prepare_groups(c, atom, about, constants);
-    for (int32_t row = from; row < to; row++) {
+    for (int32_t row = from, next = from * step->stride_y, next_slot = 0, slot = 0; row < to; row++) {
         for (; next < row * step->stride_y + height && atom < c->atoms; next++) {
-            copy_rows(&own, atom, next, next + 1);
-            c->kernels->zip_groups(own.copy, about->flips, ring + next % height * group_row_bytes(c), divide_up(c->columns, 2));
+            zip_row(&rows, next, ring + next_slot * slot_bytes);
+            next_slot = next_slot + 1 < height ? next_slot + 1 : 0;
         }
-        for (int32_t i = 0; i < height * runs; i++)
-            taps[i] = ring + (row * step->stride_y + i / runs) % height * group_row_bytes(c) + i % runs * 2 * GROUP_BYTES;
-        groups_row(c, atom, row, task);
+        for (int32_t y = 0; y < height; y++)
+            for (int32_t run = 0; run < runs; run++)
+                taps[y * runs + run] = ring + (slot + y < height ? slot + y : slot + y - height) * slot_bytes + run * 2 * GROUP_BYTES;
+        groups_row(c, atom, row, row + 1 == to, task);
+        slot = (slot + step->stride_y) % height;
     }
 }
 

@@ -4,16 +4,24 @@
  * (a, b, c, 0) gives the pixel where the group begins, (0, a, b, c) the next one.
  */
 
-static void zip_groups(const uint8_t *row, const uint8_t *flips, uint8_t *groups, int32_t count)
+/* A pixel of a row with its padding. */
+ALWAYS_INLINE uint8x16_t zipped_pixel(const zip_task *task, int32_t place, uint8x16_t flip)
 {
-    const uint8x16_t flip = vld1q_u8(flips);
-    uint8x16_t x = veorq_u8(vld1q_u8(row), flip), y = veorq_u8(vld1q_u8(row + ATOM), flip);
-    uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
+    const int32_t at = place - task->before;
+    return veorq_u8(vld1q_u8((uint32_t)at < (uint32_t)task->count ? task->source + (int64_t)at * ATOM : task->pads), flip);
+}
 
-    for (int32_t group = 0; group < count; group++, groups += 4 * ATOM) {
-        row += 2 * ATOM;
-        x = veorq_u8(vld1q_u8(row), flip);
-        y = veorq_u8(vld1q_u8(row + ATOM), flip);
+static void zip_groups(const zip_task *given)
+{
+    const zip_task task = *given;
+    const uint8x16_t flip = vld1q_u8(task.flips);
+    uint8x16_t x = zipped_pixel(&task, 0, flip), y = zipped_pixel(&task, 1, flip);
+    uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
+    uint8_t *groups = task.groups;
+
+    for (int32_t pair = 1; pair <= task.pairs; pair++, groups += 4 * ATOM) {
+        x = zipped_pixel(&task, 2 * pair, flip);
+        y = zipped_pixel(&task, 2 * pair + 1, flip);
         const uint16x8_t next_low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), next_high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
         vst1q_u8(groups, vreinterpretq_u8_u16(vzip1q_u16(low, next_low)));
         vst1q_u8(groups + ATOM, vreinterpretq_u8_u16(vzip2q_u16(low, next_low)));

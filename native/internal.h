@@ -168,19 +168,28 @@ typedef struct {
 /*
  * The same with inputs in groups of four pixels, [16 channels][4 pixels], from each second pixel of a row on. A tap is a
  * row of the kernel and four of its columns. Its weights are [layer][even and odd pixels][16 channels][4 columns], and
- * what the two layers add up is added. Whole fours of pixels are computed.
+ * what the two layers add up is added.
  */
 typedef struct {
     const uint8_t *const *taps; /* the groups of the first pixel */
     int32_t count; /* of taps */
     int32_t stride; /* 1 or 2 */
     int32_t layers; /* of weights that are not 0, 1 or 2 */
-    int32_t pixels;
+    int32_t pixels; /* sums of whole fours are stored */
     const int8_t *weights;
     const void *constants; /* of the atom, from `prepare` */
     int32_t *sums; /* [SEGMENT][16]; */
     uint8_t *target; /* prepared with a chain: bytes go here, [pixels][16], and not sums there */
 } groups_task;
+
+/* A row of an atom in groups. Bits that `flips` has are inverted, those of padding as well. */
+typedef struct {
+    const uint8_t *source; /* the first pixel that has data */
+    int32_t before, count; /* pixels of padding, and of data; padding follows them */
+    const uint8_t *pads, *flips; /* of an atom */
+    uint8_t *groups;
+    int32_t pairs; /* groups: from each second pixel on */
+} zip_task;
 
 /* The DPU's chain for a run of pixels of one atom of channels. */
 typedef struct {
@@ -281,8 +290,8 @@ typedef struct kernel_set {
     int64_t (*strip_bytes)(int32_t width);
     void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
     void (*depthwise)(const depthwise_task *task);
-    /* Or in groups, where these are not NULL. `row` has two more atoms than 2 * count; bits that `flips` has are inverted. */
-    void (*zip_groups)(const uint8_t *row, const uint8_t *flips, uint8_t *groups, int32_t count);
+    /* Or in groups, where these are not NULL. */
+    void (*zip_groups)(const zip_task *task);
     void (*depthwise_groups)(const groups_task *task);
 
     /* floating point: inputs are floats, weights 16 bits */
