@@ -55,6 +55,33 @@ static void convolved(openrknn_convolution step, int32_t kernels, uint8_t *out)
     free(step.packed);
 }
 
+/*
+ * Half of the chains say that single precision is exact for them, as npu/native/singles.py would: what is rounded stays
+ * below 2^22, and sums beyond the limit are saturated.
+ */
+static void single_chain(openrknn_convolution *step, int32_t is_small)
+{
+    enum { ROUNDED = 1 << 22 };
+    openrknn_chain *chain = &step->dpu.chain;
+    const int64_t inputs = (int64_t)step->kernel_height * step->kernel_width * (step->depthwise ? 1 : step->channels);
+    const int64_t largest = is_small ? inputs * 2 + 1 : inputs * 128 * 255 + 127000;
+    int32_t has_factors = between(0, 1), place = between(0, 3);
+
+    if (place == 0)
+        return;
+    chain->flags |= OPENRKNN_CHAIN_SINGLE;
+    chain->sum_limit = ROUNDED - 1;
+    if (largest > chain->sum_limit)
+        chain->flags |= OPENRKNN_CHAIN_SINGLE_CLAMP;
+    chain->out_addend = between(-128, 127);
+    if (is_small)
+        chain->out_scale = has_factors ? 0.75 : 1.0;
+    else /* a sum at the limit, with the smallest scale, is 2^8 * 2 and saturated; with the largest it is below 2^22 */
+        chain->out_scale = has_factors ? between(1 << 20, 2000000) / (double)(1 << 19) : 2.0 + between(0, 255) / 256.0;
+    if (place != 1 || !is_small)
+        chain->flags |= OPENRKNN_CHAIN_SINGLE_WIDE;
+}
+
 static int32_t compare_convolutions(const int32_t *sets, int32_t count, int32_t *bad)
 {
     static uint8_t source[ROOM], weights[ROOM], right[ROOM], found[ROOM];
@@ -100,6 +127,7 @@ static int32_t compare_convolutions(const int32_t *sets, int32_t count, int32_t 
         addends[o] = between(-limit, limit) * (is_small ? 1 : 1000);
         scales[o] = is_small ? 1.0 : 1.0 / (1 << between(2, 14));
     }
+    single_chain(&step, is_small);
     fill(source, ROOM, -limit, limit);
     fill(weights, ROOM, is_small ? -limit : -128, limit);
     const size_t size = (size_t)step.dpu.target.group_step * (size_t)(channels / ATOM);
