@@ -18,7 +18,7 @@ from openrknn.voice.listener import ListenOptions
 from openrknn.voice.make.fetch import family_of, get
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.transducer import FBANK, OnlineFbank, Transducer, read_tokens
-from tests.voice.fake_transducer import BANDS, LAYERS, LENGTH, SHIFT, WIDTH, write_transducer
+from tests.voice.fake_transducer import BANDS, FAR, LAYERS, LEFT, LENGTH, LONG, SHIFT, WIDTH, write_transducer
 
 Array = npt.NDArray[np.float32]
 
@@ -58,6 +58,40 @@ def float_tokens(folder: Path, samples: Array) -> list[int]:
             if best not in (0, 2):
                 found.append(best)
     return found
+
+
+def float_zipformer(folder: Path, samples: Array) -> list[int]:
+    """What ONNX Runtime hears; -1 before the first token, as sherpa-onnx has it."""
+    runtime = pytest.importorskip("onnxruntime")
+    names = ("encoder", "decoder", "joiner")
+    nets = [runtime.InferenceSession(str(folder / f"{name}-epoch-9-avg-1.onnx")) for name in names]
+    tail = np.zeros(int(0.4 * 16_000) + LONG * 160, np.float32)
+    frames = OnlineFbank().feed(np.concatenate([samples, tail]))
+    states = {name: np.zeros((LEFT, 1, WIDTH), np.float32) for name in ("cached_key_0", "cached_val1_0")}
+    state: dict[str, object] = {**states, "processed_lens": np.zeros(1, np.int64)}
+    found: list[int] = []
+    for at in range(0, len(frames) - LONG + 1, FAR):
+        rows, *new = nets[0].run(None, {"x": frames[None, at : at + LONG], **state})
+        state = dict(zip(state, new, strict=True))
+        for row in rows[0]:
+            joint = nets[1].run(None, {"y": np.array([([-1, 0, *found])[-2:]], np.int64)})[0]
+            best = int(nets[2].run(None, {"encoder_out": row[None], "decoder_out": joint})[0].argmax())
+            if best not in (0, 2):
+                found.append(best)
+    return found
+
+
+def test_a_zipformer_counts_its_frames_and_begins_without_a_token(tmp_path: Path) -> None:
+    folder = write_transducer(tmp_path / "zipformer", is_zipformer=True)
+    made = get(folder, tmp_path / "set")
+    expected = float_zipformer(folder, sound())
+    with Transducer(made, "software") as model:
+        assert model.hear(sound(), ListenOptions()).tokens == tuple(expected)
+        with model.carry() as carried:
+            assert set(carried.joined) == set(carried.pairs)  # the state does not leave the memory of the NPU
+            model.encoded(carried, np.zeros((LONG, BANDS), np.float32))
+            assert carried.state()["processed_lens"].tolist() == [2]
+    assert len(set(expected)) > 5
 
 
 def test_the_tokens_are_those_of_the_float_model(folder: Path, made: VoiceSet) -> None:

@@ -130,6 +130,8 @@ class CarriedProgram(Carried):
 
     def _put(self, port: InputPort, value: Array) -> None:
         """A state into the input; `value` has its numbers in the order of the output."""
+        if port.stored.dtype.kind in "iu" and port.stored.tensor.quantization is None and value.dtype.kind == "f":
+            value = np.rint(value).astype(port.stored.dtype)  # a counter: whole numbers are fed as such
         port.feed(value.reshape(self._shapes[port.name]), self._layouts[port.name])
 
     def _taken(self, port: InputPort) -> Array:

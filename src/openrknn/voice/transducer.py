@@ -34,6 +34,7 @@ _BLANK = 0
 _MOST_A_FRAME = 1
 """Tokens: icefall's greedy search takes one symbol a frame."""
 _LARGEST_TOKENS = 1 << 24
+_LARGEST_NUMBER = 1_000_000
 _SPACE = "▁"
 _LONGEST = 30.0
 _TAIL = 0.4
@@ -172,6 +173,7 @@ class Transducer(Closing):
         self._states = _names(options.get("states"), self._where)
         self.length, self.shift = (_whole(options, name, self._where) for name in ("length", "shift"))
         self._context = _whole(options, "context", self._where)
+        self._before = _whole(options, "before", self._where) if "before" in options else _BLANK
         self._unknown = next((at for at, token in enumerate(self.tokens) if token == "<unk>"), -1)
         self._lock = threading.RLock()
         nets = []
@@ -226,7 +228,8 @@ class Transducer(Closing):
             found.count += 1
 
     def _predicted(self, tokens: list[int]) -> Array:
-        last = ([_BLANK] * self._context + tokens)[-self._context :]
+        first = [self._before] * (self._context - 1) + [_BLANK]
+        last = (first + tokens)[-self._context :]
         made = self._decoder.run({self._decoder.inputs[0].name: np.array([last], np.int64)})
         return np.asarray(next(iter(made.values())), np.float32)
 
@@ -293,6 +296,6 @@ def _names(value: object, where: str) -> dict[str, str]:
 
 def _whole(options: Mapping[str, object], name: str, where: str) -> int:
     value = options.get(name)
-    if type(value) is not int or not 1 <= value <= 10_000:
-        raise VoiceSetError(f"{where}: its {name!r} should be a number from 1 to 10000, not {value!r:.60}")
+    if type(value) is not int or not 1 <= value <= _LARGEST_NUMBER:
+        raise VoiceSetError(f"{where}: its {name!r} should be a number from 1 to {_LARGEST_NUMBER}, not {value!r:.60}")
     return value

@@ -12,6 +12,8 @@ from openrknn.voice.transducer import FBANK, read_tokens
 from openrknn.wholefiles import write_atomically
 
 _ROLES = ("encoder", "decoder", "joiner")
+_OF_NUMBERS = {"Cast", "Clip", "Max", "Identity", "GreaterOrEqual", "Greater", "Unsqueeze", "Reshape"}
+_LONGEST_CHAIN = 8
 
 
 def is_transducer(source: Path) -> bool | None:
@@ -39,6 +41,7 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "tra
     length, shift = (_number(facts, key, source) for key in ("T", "decode_chunk_len"))
     context = _number({one.key: one.value for one in nets["decoder"].metadata_props}, "context_size", source)
     states = _states(nets["encoder"], source)
+    before = plain_lookup(nets["decoder"], source)
     files = {"tokens": "tokens.txt"}
     for role, model in nets.items():
         files[role] = f"{role}.rknn"
@@ -47,7 +50,7 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "tra
     made = VoiceSet(
         folder, name, "transducer", "transcriber", FBANK.rate, language=language, target=target,
         source=origin or source.name, files=files,
-        options={"states": states, "length": length, "shift": shift, "context": context,
+        options={"states": states, "length": length, "shift": shift, "context": context, "before": before,
                  "model": facts.get("model_type", "")},
     )  # fmt: skip
     write_set(made)
@@ -69,6 +72,62 @@ def _number(facts: dict[str, str], key: str, source: Path) -> int:
             "whole recordings, or from another exporter, is not understood"
         )
     return int(value)
+
+
+def plain_lookup(model: Any, source: Path) -> int:
+    """Make the decoder look its tokens up and nothing else; the row that stands for -1, "no token yet".
+
+    icefall's decoders clip -1 to 0 and multiply its row by 0 afterwards: integers that an NPU does not have. A row of
+    zeros behind the others says the same.
+    """
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    index = graph.input[0].name
+    numbers = {one.name: one for one in graph.initializer}
+    made = {name: node for node in graph.node for name in node.output}
+    lookup = next(
+        (node for node in graph.node
+         if node.op_type == "Gather" and node.input[0] in numbers and _comes_from(node.input[1], index, made)),
+        None,
+    )  # fmt: skip
+    if lookup is None:
+        raise VoiceSetError(f"{source}: the decoder does not look its tokens up in a table: it is none of icefall's")
+    table = numpy_helper.to_array(numbers[lookup.input[0]])
+    found = lookup.output[0]
+    users = [node for node in graph.node if found in node.input]
+    row = table[:1] if lookup.input[1] != index else table[-1:]
+    if len(users) == 1 and users[0].op_type == "Mul":
+        other = next(name for name in users[0].input if name != found)
+        if _comes_from(other, index, made):
+            found, row = users[0].output[0], np.zeros_like(table[:1])
+    name = f"{lookup.input[0]}_and_none"
+    graph.initializer.append(numpy_helper.from_array(np.concatenate([table, row]), name))
+    wanted, kept = {one.name for one in graph.output}, []
+    for node in reversed(graph.node):
+        if wanted & set(node.output):
+            plain = helper.make_node("Gather", [name, index], [found]) if found in node.output else node
+            kept.append(plain)
+            wanted |= set(plain.input)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    left = [one for one in graph.initializer if one.name in wanted]
+    del graph.initializer[:]
+    graph.initializer.extend(left)
+    return len(table)
+
+
+def _comes_from(name: str, index: str, made: dict[str, Any]) -> bool:
+    """Whether a value is computed of the tokens' numbers alone."""
+    for _ in range(_LONGEST_CHAIN):
+        if name == index:
+            return True
+        node = made.get(name)
+        if node is None or node.op_type not in _OF_NUMBERS or not node.input:
+            return False
+        name = node.input[0]
+    return False
 
 
 def _states(model: Any, source: Path) -> dict[str, str]:
