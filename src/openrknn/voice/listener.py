@@ -25,6 +25,8 @@ FAMILIES = {
     "moonshine": "openrknn.voice.moonshine:Moonshine",
     "whisper": "openrknn.voice.whisper:Whisper",
     "transducer": "openrknn.voice.transducer:Transducer",
+    "sensevoice": "openrknn.voice.sanm.sensevoice:SenseVoice",
+    "paraformer": "openrknn.voice.sanm.paraformer:Paraformer",
 }
 """Family of a set -> the class that listens, made with (set, device)."""
 TASKS = ("transcribe", "translate")
@@ -107,6 +109,8 @@ class Heard:
     """How much of the sound this is about; None: all of it."""
     logs: tuple[float, ...] = ()
     """Logarithm of the probability of each token, where there are no pieces."""
+    tags: tuple[str, ...] = ()
+    """What a model says of the sound besides its words: "en", "HAPPY", "Speech", "BGM"."""
 
     @property
     def avg_logprob(self) -> float | None:

@@ -45,7 +45,7 @@ class Known:
 
 
 _KINDS = {
-    **dict.fromkeys(("moonshine", "whisper", "transducer"), "speech to text"),
+    **dict.fromkeys(("moonshine", "whisper", "transducer", "sensevoice", "paraformer"), "speech to text"),
     **dict.fromkeys(("matcha", "kokoro", "piper"), "text to speech"),
 }
 FAMILIES: dict[str, Family] = {
@@ -86,6 +86,18 @@ FAMILIES: dict[str, Family] = {
         ("*encoder*.onnx", "*decoder*.onnx", "*joiner*.onnx", "tokens.txt"),
         "speech to text, streaming: encoder, decoder, joiner and tokens.txt of sherpa-onnx",
         "openrknn.voice.make.transducer:is_transducer",
+    ),
+    "sensevoice": Family(
+        "openrknn.voice.make.sanm.make",
+        ("model*.onnx", "tokens.txt"),
+        "speech to text, five languages, emotion and events: SenseVoice as sherpa-onnx has it",
+        "openrknn.voice.make.sanm.make:is_sensevoice",
+    ),
+    "paraformer": Family(
+        "openrknn.voice.make.sanm.make",
+        ("model*.onnx", "tokens.txt"),
+        "speech to text, Chinese and English: Paraformer as sherpa-onnx has it",
+        "openrknn.voice.make.sanm.make:is_paraformer",
     ),
     "matcha": Family(
         "openrknn.voice.make.matcha",
