@@ -75,6 +75,7 @@ class Lane:
 
 
 def main() -> None:
+    """Feed, count, say what came out."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("set")
     parser.add_argument("recordings", nargs="+")

@@ -64,6 +64,8 @@ class Segment:
     """Logarithm of the probability of each token; none where the model does not tell."""
     speaker: str = ""
     """Who says it, if somebody asked."""
+    tags: tuple[str, ...] = ()
+    """What the model says of the sound besides: "HAPPY", "BGM" (SenseVoice)."""
 
     @property
     def compression_ratio(self) -> float:
@@ -89,6 +91,8 @@ class Segment:
             row["tokens"] = list(self.tokens)
         if self.speaker:
             row["speaker"] = self.speaker
+        if self.tags:
+            row["tags"] = list(self.tags)
         if self.words:
             row["words"] = [word.as_json() for word in self.words]
         return row

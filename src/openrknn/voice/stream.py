@@ -251,5 +251,5 @@ def segment_of(heard: Heard, piece: Piece, index: int, at: float, *, final: bool
     words = tuple(Word(at + one.start, at + one.end, one.text, one.probability) for one in piece.words)
     return Segment(
         index, at + piece.start, at + piece.end, piece.text, final, heard.confidence, piece.tokens, words,
-        heard.language, heard.avg_logprob, heard.no_speech_prob, heard.temperature, piece.logs,
+        heard.language, heard.avg_logprob, heard.no_speech_prob, heard.temperature, piece.logs, tags=heard.tags,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.features import KaldiOptions, kaldi_fbank
 from openrknn.voice.listener import Heard, ListenOptions, StreamParts
-from openrknn.voice.results import Word
+from openrknn.voice.pieces import joined, timed_words
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
 from openrknn.voice.stream import TranscriptStream
@@ -35,7 +35,6 @@ _MOST_A_FRAME = 1
 """Tokens: icefall's greedy search takes one symbol a frame."""
 _LARGEST_TOKENS = 1 << 24
 _LARGEST_NUMBER = 1_000_000
-_SPACE = "▁"
 _LONGEST = 30.0
 _TAIL = 0.4
 """Seconds of silence behind the end, beside what completes a chunk: the last words need their right context."""
@@ -259,18 +258,13 @@ class Transducer(Closing):
     def heard(self, found: Hypothesis) -> Heard:
         """As text, with the times of its words."""
         seconds = self.shift * FBANK.hop / max(1, self._rows)
-        words: list[Word] = []
-        for token, frame, log in zip(found.tokens, found.frames, found.logs, strict=True):
-            piece = self.tokens[token]
-            start, end, sure = frame * seconds, (frame + 1) * seconds, math.exp(log)
-            if words and not piece.startswith(_SPACE):
-                last = words[-1]
-                words[-1] = Word(last.start, end, last.text + piece, min(last.probability, sure))
-            else:
-                words.append(Word(start, end, piece.replace(_SPACE, " "), sure))
-        text = "".join(self.tokens[token] for token in found.tokens).replace(_SPACE, " ").strip()
+        words = timed_words(
+            (self.tokens[token], frame * seconds, (frame + 1) * seconds, math.exp(log))
+            for token, frame, log in zip(found.tokens, found.frames, found.logs, strict=True)
+        )
+        text = joined(self.tokens[token] for token in found.tokens)
         sure = math.exp(sum(found.logs) / len(found.logs)) if found.logs else 0.0
-        return Heard(text, tuple(found.tokens), sure, words=tuple(words))
+        return Heard(text, tuple(found.tokens), sure, words=words)
 
     @property
     def _rows(self) -> int:

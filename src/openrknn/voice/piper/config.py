@@ -145,9 +145,7 @@ class _Getter:
 
 def _ids(row: Any, where: str) -> dict[str, tuple[int, ...]]:
     if not isinstance(row, dict) or not row:
-        raise VoiceSetError(
-            f"{where}: 'phoneme_id_map' is missing or empty; it maps phonemes to numbers"
-        )
+        raise VoiceSetError(f"{where}: 'phoneme_id_map' is missing or empty; it maps phonemes to numbers")
     ids: dict[str, tuple[int, ...]] = {}
     for phoneme, numbers in row.items():
         listed = numbers if isinstance(numbers, list) else [numbers]

@@ -3,6 +3,5 @@
 frontend    filter banks, seven frames in one, normalised by the model's own mean and deviation
 tables      what the CPU computes with, read from the set
 cif         Paraformer's integrate-and-fire: as many vectors as there are tokens
-text        tokens to text and words with times
 sensevoice, paraformer   the two families
 """

@@ -11,10 +11,10 @@ from openrknn.closing import Closing
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.listener import Heard, ListenOptions
+from openrknn.voice.pieces import joined, log_softmax, spaced, timed_words
 from openrknn.voice.sanm.cif import integrate
 from openrknn.voice.sanm.frontend import Array
-from openrknn.voice.sanm.tables import Buckets, Tables, masks
-from openrknn.voice.sanm.text import joined, log_softmax, spaced, timed_words
+from openrknn.voice.sanm.tables import Buckets, Tables, masks, run_in
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
 
@@ -64,7 +64,7 @@ class Paraformer(Closing):
         tokens[0, len(rows) :] = rows[-1]  # masked; a row of zeros has no norm
         given = {"tokens": tokens, "states": states[None], **masks(count, size), **masks(len(rows), size, "token_")}
         del given["keep"], given["token_mask"]
-        made = np.asarray(self._decoder.run(given, layout="nchw")["logits"], np.float32)
+        made = run_in(self._decoder, given)["logits"]
         return made.reshape(-1, made.shape[-1])[: len(rows)], frames
 
     def hear(self, samples: Samples, options: ListenOptions) -> Heard:

@@ -12,9 +12,9 @@ from openrknn.closing import Closing
 from openrknn.voice.audio.sound import Samples
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.listener import AUTO, Heard, ListenOptions
+from openrknn.voice.pieces import is_tag, joined, log_softmax, timed_words
 from openrknn.voice.sanm.frontend import Array
 from openrknn.voice.sanm.tables import Buckets, Tables
-from openrknn.voice.sanm.text import is_tag, joined, log_softmax, timed_words
 from openrknn.voice.sets import VoiceSet
 from openrknn.voice.steps import open_net
 

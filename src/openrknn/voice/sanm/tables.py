@@ -62,8 +62,13 @@ class Buckets:
         # without it fp16 is exact enough.
         filled = self._places[:size] * self._factor
         filled[:count] += vectors
-        found = self.session.run({"frames": filled[None], **masks(count, size)}, layout="nchw")
-        return {name: np.asarray(value, np.float32) for name, value in found.items()}, size
+        return run_in(self.session, {"frames": filled[None], **masks(count, size)}), size
+
+
+def run_in(session: Session, given: dict[str, Array]) -> dict[str, Array]:
+    """One run of the graph that has these shapes."""
+    session.set_shapes({name: value.shape for name, value in given.items()})
+    return {name: np.asarray(value, np.float32) for name, value in session.run(given).items()}
 
 
 def masks(count: int, size: int, prefix: str = "") -> dict[str, Array]:

@@ -126,7 +126,9 @@ def paraformer_decoder(weights: Weights) -> Any:
         name = f"{place}.src_attn"
         normed = layers.norm(value, f"{place}.norm3")
         query = layers.linear(normed, f"{name}.linear_q", factor=(width // weights.heads) ** -0.5)
-        key, rows = (layers.linear(states, f"{name}.linear_k_v", part) for part in (slice(0, width), slice(width, None)))
+        key, rows = (
+            layers.linear(states, f"{name}.linear_k_v", part) for part in (slice(0, width), slice(width, None))
+        )
         seen = layers.attention(query, key, rows, mask, width)
         value = graph.op("Add", value, layers.linear(seen, f"{name}.linear_out"))
     for number in range(weights.count("decoder.decoders3.")):

@@ -63,7 +63,9 @@ class Weights:
         try:
             return np.array([float(one) for one in self.facts[key].split(",")], np.float32)
         except (KeyError, ValueError):
-            raise VoiceSetError(f"{self.name}: no list {key!r} in its metadata; sherpa-onnx's exporter adds it") from None
+            raise VoiceSetError(
+                f"{self.name}: no list {key!r} in its metadata; sherpa-onnx's exporter adds it"
+            ) from None
 
     def number(self, key: str, usual: int | None = None) -> int:
         """A whole number in the metadata."""
@@ -166,9 +168,7 @@ def place_of(given: str) -> str:
     """`/decoder/decoders/decoders.0/norm1/Add_1_output_0` -> `decoder.decoders.0.norm1`."""
     parts = [part for part in given.split("/") if part][:-1]
     kept = [
-        part
-        for at, part in enumerate(parts)
-        if not (at + 1 < len(parts) and parts[at + 1].rpartition(".")[0] == part)
+        part for at, part in enumerate(parts) if not (at + 1 < len(parts) and parts[at + 1].rpartition(".")[0] == part)
     ]
     top = next((at for at, part in enumerate(kept) if part in _TOPS), 0)
     return ".".join(kept[top:])

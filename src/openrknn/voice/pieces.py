@@ -1,4 +1,4 @@
-"""Tokens to text."""
+"""Pieces of words, as tokens stand for them, to text and to words with times."""
 
 from __future__ import annotations
 
