@@ -38,7 +38,7 @@ class Frontend:
         return -(-frames // self.shift)
 
     def __call__(self, samples: Samples) -> Array:
-        """[vectors, bands * window]: each lies around the middle of its shift, and the first and last frames are said
+        """[vectors, bands * window]: each is centred on its shift, and the first and last frames are repeated
         again where there are none. Sound that is too short for one frame is completed with silence."""
         width, _ = FBANK.samples
         if len(samples) < width:

@@ -30,12 +30,12 @@ _TAIL = 0.45
 
 
 def is_sensevoice(source: Path) -> bool | None:
-    """Whether the metadata says so."""
+    """By the metadata."""
     return _says(source, _SENSE)
 
 
 def is_paraformer(source: Path) -> bool | None:
-    """Whether the metadata says so."""
+    """By the metadata."""
     return _says(source, _PARA)
 
 
