@@ -1,8 +1,8 @@
 """`NpuEngine`: a compiled language model on the NPU, or on the software NPU. One job per step.
 
 The CPU looks up a row of the embedding, writes the rotation of the position, starts the job, and copies new keys and
-values to their rows of the cache, which stays in the memory of the device. It holds one sequence at a time; others
-keep their rows here until they are used again.
+values to their rows of the cache, which stays in the memory of the device. It holds some sequences, each with graphs
+of its own; others wait here until they are used again.
 """
 
 from __future__ import annotations
@@ -20,33 +20,40 @@ from openrknn.container.model import Model
 from openrknn.device import Device
 from openrknn.device.choose import open_device
 from openrknn.device.rknpu import RknpuDevice
+from openrknn.device.rocket import RocketDevice
 from openrknn.errors import FormatError, UnsupportedError
 from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.limits import joined_cores
-from openrknn.llm.ports import Ports, makes_embeddings
-from openrknn.llm.step_inputs import Masks, Rotations
+from openrknn.llm.ports import Ports, cache_numbers, makes_embeddings
+from openrknn.llm.resident import Half, Parked, Resident
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
-Half = npt.NDArray[np.float16]
+_MOST_RESIDENT = 8
+_RESIDENT_BYTES = 1 << 28
+"""Of all sequences in the memory of the NPU together, where nobody says how many."""
 _WORTH = 4
 """Tokens from which on a graph of many is faster than one after the other."""
 
 
 class NpuCache:
-    """Keys and values of one sequence: [layers, 2, kv_heads, tokens, size] where it is not on the device."""
+    """Keys and values of one sequence: in the memory of the NPU, or here until it is used again."""
 
-    def __init__(self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None) -> None:
+    def __init__(
+        self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None
+    ) -> None:
         self._engine: NpuEngine | None = engine
         self._tokens = list(tokens)
         self._rows = rows
-        """None: on the device, or empty."""
+        """[layers, 2, kv_heads, tokens, size], where somebody gave them."""
+        self._parked = parked
+        """As they lay on the device. Neither: they are there, or there are none."""
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -64,12 +71,12 @@ class NpuCache:
         engine = self._engine
         if engine is None:
             raise ClosedError("this cache is closed; ask the engine for another one")
-        return NpuCache(engine, self._tokens, engine.rows_of(self) if self._tokens else None)
+        return NpuCache(engine, self._tokens, self._rows, engine.parked_of(self))
 
     def close(self) -> None:
         if self._engine is not None:
             self._engine.forget(self)
-        self._engine, self._rows = None, None
+        self._engine, self._rows, self._parked = None, None, None
         self._tokens.clear()
 
 
@@ -83,9 +90,16 @@ class NpuEngine:
 
     def __init__(
         self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto", *,
-        cores: int | None = None,
+        cores: int | None = None, resident: int | None = None,
     ) -> None:  # fmt: skip
-        """`cores`: of the NPU that share each step; None for all that the driver and the file can use."""
+        """`cores`: of the NPU that share each step; None for all that the driver and the file can use.
+
+        `resident`: sequences whose keys and values stay in the memory of the NPU; others are copied when it is their
+        turn. None: one on the software NPU, which prepares the graphs of each for seconds; on a board as many as fit
+        into 256 MB, up to eight.
+        """
+        if resident is not None and resident < 1:
+            raise ValueError(f"resident={resident}: at least one sequence is in the memory of the NPU")
         self.file = model if isinstance(model, LanguageFile) else read_language(model)
         self._config = config = self.file.config
         if makes_embeddings(config):
@@ -103,32 +117,17 @@ class NpuEngine:
             if self._device is not None:
                 self._device.close()
             raise
-        self._active: NpuCache | None = None
-        self._begun: set[int] = set()
-        """Graphs that ran."""
+        self._places: list[Resident] = []
+        self._held: dict[NpuCache, Resident] = {}
+        """Sequences in the memory of the NPU; the one that was used last is the last one."""
         try:
             self.graphs = self._open()
         except BaseException:
             self.close()
             raise
         self._few = max((entry.tokens for entry in self.file.graphs if entry.logits and entry.tokens > 1), default=0)
-        one, layout, capacity = self.graphs[1], self.file.layout, self.file.capacity
-        memory = one.inputs["cache"].reshape(config.layers, 2, -1)
-        heads, size = config.kv_heads, config.head_size
-        self._keys = memory[:, 0].reshape(
-            config.layers, heads, capacity // layout.kernels, size // layout.key_channels, layout.kernels,
-            layout.key_channels,
-        )  # fmt: skip
-        self._values = memory[:, 1].reshape(
-            config.layers, heads, size // layout.kernels, capacity // layout.value_channels, layout.kernels,
-            layout.value_channels,
-        )  # fmt: skip
-        memory[...] = 0
-        ports = {tokens: Ports(config, capacity, tokens) for tokens in self.graphs}
-        self._masks = {tokens: Masks(ports[tokens], bound.inputs, layout) for tokens, bound in self.graphs.items()}
-        self._rotations = {
-            tokens: Rotations(ports[tokens], bound.inputs, layout) for tokens, bound in self.graphs.items()
-        }
+        self._places.append(Resident(self.file, self.graphs))
+        self._most = resident if resident is not None else _most_resident(self.file, opened)
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -163,40 +162,40 @@ class NpuEngine:
                 f"{len(mine.tokens)} and {len(given)} tokens do not fit into a cache of {self.capacity}; compile with "
                 "a larger capacity, or shorten the text"
             )
-        self._activate(mine)
+        place = self._activate(mine)
         found = []
         at = 0
         if not mine.tokens and given[0] == self.file.prefix:
-            at = self._start(mine)
+            at = self._start(mine, place)
             if all_logits or at == len(given):
                 found.append(self._scaled(self.file.prefix_logits.astype(np.float32)))
         while at < len(given):
             left = len(given) - at - 1
             if self._few and left and (all_logits or left < self._few):
                 part = given[at : at + self._few]
-                rows = self._step(mine, part, self._few)
+                rows = self._step(mine, place, part, self._few)
                 at += len(part)
                 if rows is not None:
                     found += list(rows) if all_logits else [rows[-1]]
                 continue
             size = 1 if all_logits or left < _WORTH else self._chunk(left)
             count = min(size, left) if size > 1 else 1
-            logits = self._step(mine, given[at : at + count], size)
+            logits = self._step(mine, place, given[at : at + count], size)
             at += count
             if logits is not None and (all_logits or at == len(given)):
                 found.append(logits[0])
         return np.stack(found)
 
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
-        """One token for each sequence, one after the other: a step is bound by its weights, so nothing is shared."""
+        """One token for each sequence, one after the other: no graph takes tokens of several sequences."""
         if len(caches) != len(tokens):
             raise ValueError(f"{len(tokens)} tokens were given for {len(caches)} sequences")
         return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
 
-    def _start(self, cache: NpuCache) -> int:
+    def _start(self, cache: NpuCache, place: Resident) -> int:
         """The first position of a quantised model is a constant; the tokens that are done then."""
         rows = self.file.prefix_rows
-        self._write(rows[:, 0], rows[:, 1], 0)
+        place.write(rows[:, 0], rows[:, 1], 0)
         cache._tokens += [self.file.prefix or 0]
         return 1
 
@@ -205,8 +204,8 @@ class NpuEngine:
         sizes = sorted(size for size in self.graphs if size > 1 and size != self._few)
         return next((size for size in sizes if size >= left), sizes[-1] if sizes else 1)
 
-    def _step(self, cache: NpuCache, tokens: list[int], size: int) -> Floats | None:
-        position, count, bound = len(cache.tokens), len(tokens), self.graphs[size]
+    def _step(self, cache: NpuCache, place: Resident, tokens: list[int], size: int) -> Floats | None:
+        position, count, bound = len(cache.tokens), len(tokens), place.graphs[size]
         rows = self._embedding[tokens]
         x = bound.inputs["x"]
         if size == 1:
@@ -215,27 +214,27 @@ class NpuEngine:
             filled = x.reshape(-1, size, self.file.layout.atom)
             filled[:, :count] = rows.reshape(count, *filled.shape[::2]).transpose(1, 0, 2)
             filled[:, count:] = 0
-        self._rotations[size].write(position)
-        self._masks[size].show(position)
-        self._run(bound, size)
-        self._store(bound, size, position, count)
+        place.rotations[size].write(position)
+        place.masks[size].show(position)
+        self._run(place, size)
+        place.store(bound, size, position, count)
         cache._tokens += tokens
         return self._logits(bound, size, count) if "logits" in bound.outputs else None
 
-    def _run(self, bound: Binding, size: int) -> None:
+    def _run(self, place: Resident, size: int) -> None:
         """Once more, or for the first time.
 
         On the software NPU the graph of one token runs first: what is kept of the others depends on what ran before,
         and their weights are then in its file, whatever the first prompt was. Weights in the file of the model are not
         needed after that.
         """
-        if size in self._begun:
-            bound.run()
+        if size in place.begun:
+            place.graphs[size].run()
             return
-        if size > 1 and 1 not in self._begun and self._session.device.name.startswith("software"):
-            self._run(self.graphs[1], 1)
-        bound.run()
-        self._begun.add(size)
+        if size > 1 and 1 not in place.begun and self._session.device.name.startswith("software"):
+            self._run(place, 1)
+        place.graphs[size].run()
+        place.begun.add(size)
         self.file.forget_pages()
 
     def _logits(self, bound: Binding, size: int, count: int) -> Floats:
@@ -252,76 +251,62 @@ class NpuEngine:
             logits = np.float32(config.logit_softcap) * np.tanh(logits / np.float32(config.logit_softcap))
         return logits
 
-    def _store(self, bound: Binding, size: int, position: int, count: int) -> None:
-        """New rows of all layers to their places."""
-        config = self._config
-        heads, layers, atom = config.kv_heads, config.layers, self.file.layout.atom
-        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, :count]
-        if size == 1:
-            keys = fresh[:, 0].reshape(layers, heads, 1, -1)
-        else:  # numbers of a head lie `heads` atoms apart
-            keys = fresh[:, 0].reshape(layers, -1, heads, count, atom).transpose(0, 2, 3, 1, 4)
-        values = fresh[:, 1].reshape(layers, heads, -1, count, atom).transpose(0, 1, 3, 2, 4)
-        self._write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
-
-    def _write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
-        """[layers, heads, rows, size] from a position on."""
-        layout = self.file.layout
-        rows = position + np.arange(keys.shape[2])
-        shape = keys.shape[:3]
-        group, lane = np.divmod(rows, layout.kernels)
-        self._keys[:, :, group, :, lane] = np.moveaxis(keys.reshape(*shape, -1, layout.key_channels), 2, 0)
-        block, lane = np.divmod(rows, layout.value_channels)
-        self._values[:, :, :, block, :, lane] = np.moveaxis(values.reshape(*shape, -1, layout.kernels), 2, 0)
-
     # -- caches ----------------------------------------------------------------------------------------------------
 
     def rows_of(self, cache: NpuCache) -> Half:
         """A copy of a sequence's keys and values: [layers, 2, heads, tokens, size]."""
-        count = len(cache.tokens)
-        if cache is not self._active:
-            rows = cache._rows
-            return rows[:, :, :, :count].copy() if rows is not None else self._empty(count)
-        layout, at = self.file.layout, np.arange(count)
-        made = self._empty(count)
-        group, lane = np.divmod(at, layout.kernels)
-        made[:, 0] = np.moveaxis(self._keys[:, :, group, :, lane], 0, 2).reshape(made[:, 0].shape)
-        block, lane = np.divmod(at, layout.value_channels)
-        made[:, 1] = np.moveaxis(self._values[:, :, :, block, :, lane], 0, 2).reshape(made[:, 1].shape)
-        return made
+        count, rows = len(cache.tokens), cache._rows
+        if rows is not None:
+            return rows[:, :, :, :count].copy()
+        return self._held.get(cache, self._places[0]).rows(count, cache._parked)
+
+    def parked_of(self, cache: NpuCache) -> Parked | None:
+        """A copy of a sequence that is on the device, as it lies there; of others what they have."""
+        place = self._held.get(cache)
+        return cache._parked if place is None else place.park(len(cache.tokens))
 
     def restore(self, tokens: Sequence[int], rows: npt.NDArray[Any]) -> NpuCache:
         """A sequence with keys and values as `rows_of` gave them."""
-        wanted = self._empty(len(tokens)).shape
+        config = self._config
+        wanted = (config.layers, 2, config.kv_heads, len(tokens), config.head_size)
         if rows.shape != wanted or len(tokens) > self.file.capacity:
             raise ValueError(f"rows of the shape {rows.shape} are no cache of {len(tokens)} tokens: {wanted}")
         return NpuCache(self, tokens, rows.astype(np.float16))
 
     def forget(self, cache: NpuCache) -> None:
         """It is closed."""
-        if cache is self._active:
-            self._active = None
-
-    def _empty(self, count: int) -> Half:
-        config = self._config
-        return np.empty((config.layers, 2, config.kv_heads, count, config.head_size), np.float16)
+        self._held.pop(cache, None)
 
     def _mine(self, cache: Cache) -> NpuCache:
         if not isinstance(cache, NpuCache) or cache._engine is not self:
             raise ValueError("this cache belongs to another engine, or is closed; make one with new_cache")
         return cache
 
-    def _activate(self, cache: NpuCache) -> None:
-        """Its rows to the device; those of the sequence that was there are kept."""
-        if cache is self._active:
-            return
-        before = self._active
-        if before is not None:
-            before._rows = self.rows_of(before)
-        rows = cache._rows
-        if rows is not None:
-            self._write(rows[:, 0], rows[:, 1], 0)
-        self._active, cache._rows = cache, None
+    def _activate(self, cache: NpuCache) -> Resident:
+        """Its rows to the device; those of the sequence that was not used for the longest time make room."""
+        place = self._held.pop(cache, None)
+        if place is None:
+            place = self._free()
+            if cache._rows is not None:
+                place.write(cache._rows[:, 0], cache._rows[:, 1], 0)
+            elif cache._parked is not None:
+                place.unpark(cache._parked, len(cache.tokens))
+            cache._rows, cache._parked = None, None
+        self._held[cache] = place
+        return place
+
+    def _free(self) -> Resident:
+        """A place without a sequence."""
+        used = list(self._held.values())
+        free = next((place for place in self._places if place not in used), None)
+        if free is not None:
+            return free
+        if len(self._places) < self._most:
+            self._places.append(self._another())
+            return self._places[-1]
+        oldest = next(iter(self._held))
+        oldest._parked = self.parked_of(oldest)
+        return self._held.pop(oldest)
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -345,10 +330,28 @@ class NpuEngine:
             check_ports(Ports(file.config, file.capacity, tokens), found[tokens], name, logits=logits)
         return found
 
+    def _another(self) -> Resident:
+        """Memory for one more sequence, and all graphs on it."""
+        device, numbers = self._session.device, {entry.tokens: at for at, entry in enumerate(self.file.graphs)}
+        memory = device.allocate(self.graphs[1].inputs["cache"].nbytes, "cache")
+        try:
+            graphs = {
+                size: self._session.bind(pixels=False, inputs={"cache": memory}, graph=numbers[size])
+                for size in self.graphs
+            }
+        except BaseException:
+            device.free(memory)
+            raise
+        return Resident(self.file, graphs, memory)
+
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
-        self._active = None
+        self._held.clear()
         self._session.close()
+        while self._places:
+            owned = self._places.pop().owned
+            if owned is not None:
+                self._session.device.free(owned)
         if self._device is not None:
             self._device.close()
 
@@ -365,6 +368,12 @@ def _most_cores(model: Model, device: Device) -> int:
         return 1
     cores = joined_cores(model)
     return cores if cores <= device.cores else 1
+
+
+def _most_resident(file: LanguageFile, device: Device) -> int:
+    if not isinstance(device, RknpuDevice | RocketDevice):
+        return 1
+    return min(_MOST_RESIDENT, max(1, _RESIDENT_BYTES // (2 * cache_numbers(file.config, file.capacity))))
 
 
 def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> None:

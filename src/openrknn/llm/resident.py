@@ -1,0 +1,100 @@
+"""Memory of the NPU that holds keys and values of one sequence, and the graphs that read it there.
+
+The cache is weights of products: keys [layers, heads, groups of rows, ...], values [layers, heads, ..., blocks of
+rows, ...]. Rows up to a position are whole groups and blocks, so that a sequence moves out and in as a few large
+pieces, as they lie; `rows` puts single rows together where somebody wants to see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from openrknn.device import DeviceBuffer
+from openrknn.llm.file import LanguageFile
+from openrknn.llm.ports import Ports
+from openrknn.llm.step_inputs import Masks, Rotations
+from openrknn.runtime.binding import Binding
+
+Half = npt.NDArray[np.float16]
+
+
+class Parked(NamedTuple):
+    """Keys and values as they lie in the memory of the NPU. Nobody writes to them, so that copies share them."""
+
+    keys: Half
+    values: Half
+
+
+class Resident:
+    """One place for a sequence: its memory, and a binding of each graph to it."""
+
+    def __init__(self, file: LanguageFile, graphs: Mapping[int, Binding], owned: DeviceBuffer | None = None) -> None:
+        """`owned`: memory of the cache that the engine has to give back."""
+        self.graphs, self.owned = graphs, owned
+        self._layout, self._heads, self._size = file.layout, file.config.kv_heads, file.config.head_size
+        config, layout, capacity = file.config, file.layout, file.capacity
+        memory = graphs[1].inputs["cache"].reshape(config.layers, 2, -1)
+        self._keys = memory[:, 0].reshape(
+            config.layers, self._heads, capacity // layout.kernels, self._size // layout.key_channels, layout.kernels,
+            layout.key_channels,
+        )  # fmt: skip
+        self._values = memory[:, 1].reshape(
+            config.layers, self._heads, self._size // layout.kernels, capacity // layout.value_channels,
+            layout.kernels, layout.value_channels,
+        )  # fmt: skip
+        memory[...] = 0
+        ports = {tokens: Ports(config, capacity, tokens) for tokens in graphs}
+        self.masks = {tokens: Masks(ports[tokens], bound.inputs, layout) for tokens, bound in graphs.items()}
+        self.rotations = {tokens: Rotations(ports[tokens], bound.inputs, layout) for tokens, bound in graphs.items()}
+        self.begun: set[int] = set()
+        """Graphs that ran here."""
+
+    def write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
+        """[layers, heads, rows, size] from a position on."""
+        layout, shape, size = self._layout, keys.shape[:3], self._size
+        rows = position + np.arange(keys.shape[2])
+        group, lane = np.divmod(rows, layout.kernels)
+        self._keys[:, :, group, :, lane] = np.moveaxis(
+            keys.reshape(*shape, size // layout.key_channels, layout.key_channels), 2, 0
+        )
+        block, lane = np.divmod(rows, layout.value_channels)
+        self._values[:, :, :, block, :, lane] = np.moveaxis(
+            values.reshape(*shape, size // layout.kernels, layout.kernels), 2, 0
+        )
+
+    def store(self, bound: Binding, size: int, position: int, count: int) -> None:
+        """What a step made: new rows of all layers to their places."""
+        heads, layers, atom = self._heads, len(self._keys), self._layout.atom
+        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, :count]
+        if size == 1:
+            keys = fresh[:, 0].reshape(layers, heads, 1, -1)
+        else:  # numbers of a head lie `heads` atoms apart
+            keys = fresh[:, 0].reshape(layers, -1, heads, count, atom).transpose(0, 2, 3, 1, 4)
+        values = fresh[:, 1].reshape(layers, heads, -1, count, atom).transpose(0, 1, 3, 2, 4)
+        self.write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
+
+    def park(self, count: int) -> Parked:
+        """A copy of the rows before `count`, and of what lies in the same groups."""
+        groups, blocks = -(-count // self._layout.kernels), -(-count // self._layout.value_channels)
+        return Parked(np.array(self._keys[:, :, :groups]), np.array(self._values[:, :, :, :blocks]))
+
+    def unpark(self, parked: Parked, count: int) -> None:
+        """Rows before `count`, of at least as many that were parked."""
+        groups, blocks = -(-count // self._layout.kernels), -(-count // self._layout.value_channels)
+        self._keys[:, :, :groups] = parked.keys[:, :, :groups]
+        self._values[:, :, :, :blocks] = parked.values[:, :, :, :blocks]
+
+    def rows(self, count: int, parked: Parked | None = None) -> Half:
+        """[layers, 2, heads, tokens, size]: of what is here, or of what was parked."""
+        layout, at = self._layout, np.arange(count)
+        keys, values = (self._keys, self._values) if parked is None else parked
+        made = np.empty((len(self._keys), 2, self._heads, count, self._size), np.float16)
+        group, lane = np.divmod(at, layout.kernels)
+        made[:, 0] = np.moveaxis(keys[:, :, group, :, lane], 0, 2).reshape(made[:, 0].shape)
+        block, lane = np.divmod(at, layout.value_channels)
+        made[:, 1] = np.moveaxis(values[:, :, :, block, :, lane], 0, 2).reshape(made[:, 1].shape)
+        return made
