@@ -110,7 +110,7 @@ class NpuEngine:
         self._embedding = self.file.embedding
         given = load(self.file.step)
         opened = open_device(device, given.chip) if isinstance(device, str) else device
-        self._device = opened if isinstance(device, str) else None
+        self._npu, self._device = opened, opened if isinstance(device, str) else None
         try:
             self._session = Session(given, opened, cores=_most_cores(given, opened) if cores is None else cores)
         except BaseException:
@@ -332,7 +332,7 @@ class NpuEngine:
 
     def _another(self) -> Resident:
         """Memory for one more sequence, and all graphs on it."""
-        device, numbers = self._session.device, {entry.tokens: at for at, entry in enumerate(self.file.graphs)}
+        device, numbers = self._npu, {entry.tokens: at for at, entry in enumerate(self.file.graphs)}
         memory = device.allocate(self.graphs[1].inputs["cache"].nbytes, "cache")
         try:
             graphs = {
@@ -351,7 +351,7 @@ class NpuEngine:
         while self._places:
             owned = self._places.pop().owned
             if owned is not None:
-                self._session.device.free(owned)
+                self._npu.free(owned)
         if self._device is not None:
             self._device.close()
 
