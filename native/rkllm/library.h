@@ -26,7 +26,8 @@ struct handle {
     uintptr_t number; /* what the program has as LLMHandle */
     uint64_t id;      /* what the engine has */
     uint32_t link;
-    enum version version;
+    enum version version; /* 1.2 may turn out to be 1.2.0 with the first input */
+    int is_settled;       /* an input was seen; this and the version are read while another thread runs */
     LLMResultCallback callback;
     void *userdata;
     RKLLMParam param; /* model_path is not valid any more */

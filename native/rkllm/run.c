@@ -86,6 +86,8 @@ static int start(struct handle *handle, const char *function, const void *user_i
     exchange_begin(&exchange, function, OP_LLM_RUN);
     exchange_on(&exchange, handle);
     enum version version = version_of_input(handle->version, user_input);
+    __atomic_store_n(&handle->version, version, __ATOMIC_RELAXED);
+    __atomic_store_n(&handle->is_settled, 1, __ATOMIC_RELEASE);
     if (read_input(version, user_input, &input) != 0) exchange_fail(&exchange, "rkllm_input is no address of an RKLLMInput");
     else if (read_infer(version, user_infer, &infer) != 0)
         exchange_fail(&exchange, "rkllm_infer_params is no address of an RKLLMInferParam");

@@ -128,9 +128,12 @@ EXPORT int rkllm_is_running(LLMHandle number) {
 EXPORT int rkllm_clear_kv_cache(LLMHandle number, int keep_system_prompt, int *start_pos, int *end_pos) {
     struct handle *handle = handle_get("rkllm_clear_kv_cache", number);
     if (!handle) return -1;
-    /* Up to 1.2.0 there are two arguments: what lies in the registers of the others means nothing. */
-    enum version version = handle->version;
-    int first = -1, end = -1, has_range = version != VERSION_1_1 && version != VERSION_1_2_0 && start_pos && end_pos;
+    /* Up to 1.2.0 there are two arguments: what lies in the registers of the others means nothing. Before the first
+       input 1.2.0 cannot be told from 1.2, and there is no range to choose. */
+    int is_settled = __atomic_load_n(&handle->is_settled, __ATOMIC_ACQUIRE) || version_named() != VERSION_UNKNOWN;
+    enum version version = __atomic_load_n(&handle->version, __ATOMIC_RELAXED);
+    int has_four = version == VERSION_1_3 || (version == VERSION_1_2 && is_settled);
+    int first = -1, end = -1, has_range = has_four && start_pos && end_pos;
     handle_put(handle);
     if (has_range && (copy_in(&first, start_pos, sizeof first) != 0 || copy_in(&end, end_pos, sizeof end) != 0)) {
         say(LEVEL_ERROR, "rkllm_clear_kv_cache", "start_pos and end_pos must point at a number each, or be NULL");

@@ -78,6 +78,10 @@ int rkllm_run_async(LLMHandle handle, RKLLMInput *input, RKLLMInferParam *infer,
 int rkllm_abort(LLMHandle handle);
 int rkllm_is_running(LLMHandle handle);
 int rkllm_destroy(LLMHandle handle);
+#if API <= 120
+/* It has two arguments there. The others are what happens to be in their registers. */
+int rkllm_clear_kv_cache(LLMHandle handle, int keep_system_prompt, uintptr_t junk, uintptr_t more_junk);
+#endif
 #endif
 
 #define CHECK(condition) do { if (!(condition)) { printf("line %d: %s\n", __LINE__, #condition); exit(1); } } while (0)
@@ -92,12 +96,7 @@ struct heard {
 
 static atomic_int is_over;
 
-#if API >= 121
-static int
-#else
-static void
-#endif
-listen_to(RKLLMResult *result, void *userdata, LLMCallState state) {
+static int listen_to(RKLLMResult *result, void *userdata, LLMCallState state) {
     struct heard *heard = userdata;
     if (state == RKLLM_RUN_NORMAL || state == RKLLM_RUN_WAITING) {
         heard->tokens++;
@@ -113,12 +112,15 @@ listen_to(RKLLMResult *result, void *userdata, LLMCallState state) {
     if (state == RKLLM_RUN_FINISH || state == RKLLM_RUN_ERROR) atomic_store(&is_over, 1);
 #if API >= 121
     return heard->pause_at && heard->tokens >= heard->pause_at ? 1 : 0;
+#else
+    return 1; /* the function returns nothing there: this is what happens to be in the register */
 #endif
 }
 
 static RKLLMInput prompt(const char *text) {
     RKLLMInput input;
-    memset(&input, 0, sizeof input);
+    /* The vendor's demo sets all bytes since 1.2.1, and before it the fields only. */
+    memset(&input, API >= 121 ? 0 : 0xa5, sizeof input);
     input.input_type = RKLLM_INPUT_PROMPT;
     input.prompt_input = text;
 #if API >= 121
@@ -133,7 +135,7 @@ static int open_model(LLMHandle *handle, RKLLMParam *param) {
     callback.result_callback = listen_to;
     return rkllm_init(handle, param, &callback);
 #else
-    return rkllm_init(handle, param, listen_to);
+    return rkllm_init(handle, param, (LLMResultCallback)(void (*)(void))listen_to);
 #endif
 }
 
@@ -156,11 +158,17 @@ int main(int count, char **words) {
     memset(&infer, 0, sizeof infer);
     CHECK(open_model(&handle, &param) == 0);
 
+#if API == 120
+    CHECK(rkllm_clear_kv_cache(handle, 0, 16, 24) == 0);
+#endif
     RKLLMInput input = prompt("a b c");
     CHECK(rkllm_run(handle, &input, &infer, &first) == 0);
     /* 8 tokens, and what was kept back until the end. */
     CHECK(first.finished == 1 && first.failed == 0 && first.tokens > 0 && first.tokens <= 9);
     CHECK(rkllm_is_running(handle) == 0);
+#if API == 120
+    CHECK(rkllm_clear_kv_cache(handle, 0, 16, 24) == 0);
+#endif
 
     /* The same again, beside this thread. */
     atomic_store(&is_over, 0);
