@@ -133,6 +133,9 @@ def _add_languages(texts: argparse._ArgumentGroup) -> None:
                        help="requests that one language model computes together (default: 8)")  # fmt: skip
     texts.add_argument("--llm-client-requests", type=positive, metavar="N", default=0,
                        help="requests of one client to a model at a time (default: no limit)")  # fmt: skip
+    texts.add_argument("--llm-keep-alive", type=zero_or_more, metavar="SECONDS", default=-1.0,
+                       help="unload a language model after so long without requests; the next one loads it again "
+                       "(default: never)")  # fmt: skip
 
 
 def _add_client_limits(limits: argparse._ArgumentGroup) -> None:
@@ -198,6 +201,7 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         llms=arguments.llm,
         llm_sequences=arguments.llm_sequences,
         llm_client_requests=arguments.llm_client_requests,
+        llm_keep_alive=arguments.llm_keep_alive,
         wyoming=arguments.wyoming,
         name=arguments.name,
         host=arguments.host,

@@ -81,9 +81,11 @@ class Settings:
     llms: Sequence[str | os.PathLike[str]] = ()
     """Language models: NAME=FILE or FILE, a GGUF file, a folder of Hugging Face or a compiled model."""
     llm_sequences: int = 8
+    """Requests that one language model computes together."""
     llm_client_requests: int = 0
     """Of one client to one language model at the same time, running or waiting; 0: as many as the queue takes."""
-    """Requests that one language model computes together."""
+    llm_keep_alive: float = -1.0
+    """Seconds without requests after which a language model is unloaded, until the next one; negative: never."""
     wyoming: str | None = None
     """tcp://HOST:PORT or unix://PATH for Home Assistant's protocol; None: none."""
     name: str | None = None

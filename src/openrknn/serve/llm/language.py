@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from openrknn.errors import RknnError, UnsupportedError
 from openrknn.llm.generation.model import LanguageModel
 from openrknn.serve.errors import DeadlineError, FullError, ModelFailedError, NotReadyError, ServeError
 from openrknn.serve.llm.handler import Handler, card_of
+from openrknn.serve.llm.idle import Idle
 from openrknn.serve.llm.line import Line
 from openrknn.serve.llm.stats import LanguageStats
 from openrknn.serve.llm.words import Row, read_row
@@ -32,8 +34,10 @@ __all__ = ["Card", "FoundLanguage", "Language", "OpenLanguage"]
 
 OpenLanguage = Callable[[str, str, int], LanguageModel]
 """(where, device, sequences at a time) -> an open model."""
+_LOG = logging.getLogger(__name__)
 _CHILD = "openrknn.serve.llm.child"
 _MOST_TEXT = 65536
+_LAST_STEP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,13 @@ class Language:
         self._worker: WorkerProcess | None = None
         self._supervisor: Supervisor[Any] | None = None
         self._model: LanguageModel | None = None
+        self._thread: threading.Thread | None = None
+        """Of the model, where it has no process."""
+        self.idle = Idle(self._unload, settings.llm_keep_alive)
         where = str(Path(found.where).absolute())
+        self._open_here = lambda: opener(where, settings.device, settings.llm_sequences)
         if settings.workers == IN_PROCESS:
-            self._model = opener(where, settings.device, settings.llm_sequences)
+            self._model = self._open_here()
             words: Any = card_of(self._model)
         else:
             question = {
@@ -122,6 +130,11 @@ class Language:
         return self._supervisor.problem if self._supervisor is not None else ""
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether it takes memory; else the next request loads it."""
+        return self._model is not None or (self._supervisor is not None and bool(self._supervisor.pids()))
+
+    @property
     def restarts(self) -> int:
         """Of its process."""
         return self._supervisor.restarts if self._supervisor is not None else 0
@@ -134,6 +147,54 @@ class Language:
     def pids(self) -> Sequence[int]:
         """Its process."""
         return self._supervisor.pids() if self._supervisor is not None else ()
+
+    # -- loading -------------------------------------------------------------------------------------------------
+
+    async def load(self) -> float:
+        """Load it where it is not; how many seconds that took."""
+        if self.is_loaded:
+            return 0.0
+        started = time.monotonic()
+        with self._used():
+            await self._open()
+        return time.monotonic() - started
+
+    async def settle(self) -> None:
+        """Unload it now, if that is what was asked for and nobody uses it."""
+        if not self.active:
+            self.idle.begins()
+        await self.idle.wait()
+
+    async def _unload(self) -> None:
+        async with self._opening:
+            if self.active:
+                return
+            if self._line is not None:
+                await asyncio.to_thread(self._line.close)
+            self._line = self._worker = None
+            await asyncio.to_thread(self._close_here)
+            if self._supervisor is not None:
+                await asyncio.to_thread(self._supervisor.unload)
+        _LOG.info("language model %s is unloaded; the next request loads it", self.name)
+
+    def _close_here(self) -> None:
+        """The model of this process, once its thread has done its last step."""
+        model, self._model = self._model, None
+        if model is not None:
+            if self._thread is not None:
+                self._thread.join(_LAST_STEP_SECONDS)
+            model.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        self.active += 1
+        self.idle.ends()
+        try:
+            yield
+        finally:
+            self.active -= 1
+            if not self.active:
+                self.idle.begins()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -167,20 +228,20 @@ class Language:
             raise FullError(f"model {self.name!r} has {self.waiting} requests waiting; try again later")
 
     async def _answers(self, words: dict[str, Any], client: str) -> AsyncGenerator[dict[str, Any]]:
-        self.active += 1
         self._of_clients[client] += 1
         line: Line | None = None
         number, is_complete = 0, False
         try:
-            self.check_room(client, 0)
-            line = await self._open()
-            number, answers = line.begin(words)
-            deadline: float | None = time.monotonic() + self._request_seconds
-            while True:
-                answer = await self._next(line, answers, deadline)
-                deadline = None  # it has begun: now only its process may not fall silent
-                is_complete = words["do"] != "start" or answer.get("finish") is not None
-                yield answer
+            with self._used():
+                self.check_room(client, 0)
+                line = await self._open()
+                number, answers = line.begin(words)
+                deadline: float | None = time.monotonic() + self._request_seconds
+                while True:
+                    answer = await self._next(line, answers, deadline)
+                    deadline = None  # it has begun: now only its process may not fall silent
+                    is_complete = words["do"] != "start" or answer.get("finish") is not None
+                    yield answer
         except ServeError as error:
             self.stats.failures[error.code] += 1
             raise
@@ -189,7 +250,6 @@ class Language:
                 self.stats.failures["CANCELLED"] += 1
             raise
         finally:
-            self.active -= 1
             self._of_clients[client] -= 1
             if not self._of_clients[client]:
                 del self._of_clients[client]
@@ -238,11 +298,13 @@ class Language:
 
     def _connect(self) -> tuple[socket.socket, Callable[[], str]]:
         ours, theirs = socket.socketpair()
-        if self._model is not None:
+        if self._supervisor is None:
+            if self._model is None:
+                self._model = self._open_here()
             handler = Handler(self._model, MessageSocket(theirs))
-            threading.Thread(target=handler.run, name=f"openrknn-{self.name}", daemon=True).start()
+            self._thread = threading.Thread(target=handler.run, name=f"openrknn-{self.name}", daemon=True)
+            self._thread.start()
             return ours, lambda: "the model's thread ended"
-        assert self._supervisor is not None
         with theirs:
             try:
                 worker = self._worker = self._supervisor.live()
@@ -260,5 +322,4 @@ class Language:
             self._line.close()
         if self._supervisor is not None:
             self._supervisor.close()
-        if self._model is not None:
-            self._model.close()
+        self._close_here()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import datetime, timezone
@@ -36,6 +35,7 @@ from openrknn.serve.rest.known_fields import (
     check_known,
     check_options,
 )  # fmt: skip
+from openrknn.serve.rest.ollama_options import keep_seconds, option_warnings
 from openrknn.serve.rest.told import Told
 
 __all__ = ["routes"]
@@ -45,7 +45,6 @@ _CONTEXTS = 10
 """How often the context may fill up with an answer that has no limit of its own."""
 _MOST_SEED = 2**63
 _MOST_STOPS = 16
-_KEEP_ALIVE = re.compile(r"-?\d+(\.\d+)?(ns|us|ms|s|m|h)?(\d+(ms|s|m))*")
 _NANOSECONDS = 1e9
 
 
@@ -69,9 +68,9 @@ class _Ollama:
 
     async def chat(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(request, fields, OLLAMA_CHAT)
-        if fields.raw("messages") in (None, []):  # to load a model, and nothing else
-            return JSONResponse({**_head(language), "message": _message(""), "done": True, "done_reason": "load"})
+        language, extra = self._start(request, fields, OLLAMA_CHAT)
+        if fields.raw("messages") in (None, []):
+            return await self._load(request, language, {"message": _message("")})
         tools, wanted = tools_of(fields), _wanted(fields, language)
         thinking = thinking_options(fields.raw("think"), language, "think")
         words = {
@@ -79,14 +78,14 @@ class _Ollama:
             "request": request_words(wanted),
         }  # fmt: skip
         told = Told(tools.names, is_constrained=wanted.constraint is not None)
-        return await self._answered(request, fields, language, words, _ChatForm(told))
+        return await self._answered(request, fields, language, words, _ChatForm(told, extra))
 
     async def generate(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(request, fields, OLLAMA_GENERATE)
+        language, extra = self._start(request, fields, OLLAMA_GENERATE)
         prompt, system = fields.text("prompt"), fields.text("system")
         if not prompt:
-            return JSONResponse({**_head(language), "response": "", "done": True, "done_reason": "load"})
+            return await self._load(request, language, {"response": ""})
         for name in ("suffix", "images", "template", "context"):
             if fields.raw(name):
                 raise BadRequestError(f"{name!r} is not known here; send 'messages' to /api/chat, or 'raw': true")
@@ -100,32 +99,47 @@ class _Ollama:
             head = [{"role": "system", "content": system}] if system else []
             words |= {"messages": [*head, {"role": "user", "content": prompt}], "options": thinking}
         told = Told(is_constrained=is_raw or wanted.constraint is not None)
-        return await self._answered(request, fields, language, words, _TextForm(told))
+        return await self._answered(request, fields, language, words, _TextForm(told, extra))
 
-    def _start(self, request: HttpRequest, fields: Fields, known: Known) -> Language:
+    def _start(self, request: HttpRequest, fields: Fields, known: Known) -> tuple[Language, dict[str, Any]]:
+        """The model, and what the end of the answer says beside the numbers."""
         check_known(fields, known)
         check_options(fields)
         language = self._plane.languages.find(fields.raw("model") or "")
-        _check_keep_alive(fields.raw("keep_alive"))
+        warnings = option_warnings(fields, language)
+        seconds = keep_seconds(fields.raw("keep_alive"))
         language.check_room(client_of(request))
-        return language
+        if seconds is None or self._plane.settings.allow_repository:
+            language.idle.keep(seconds)
+        elif seconds >= 0:
+            warnings.append("keep_alive: no effect; this server was started with --fixed")
+        return language, {"warnings": warnings} if warnings else {}
+
+    async def _load(self, request: HttpRequest, language: Language, words: dict[str, Any]) -> Response:
+        """To load a model, or to unload it, and nothing else."""
+        reason = "load" if language.idle.seconds else "unload"
+        if language.idle.seconds:
+            await unless_gone(request, language.load())
+        await language.settle()
+        return JSONResponse({**_head(language), **words, "done": True, "done_reason": reason})
 
     async def _answered(
         self, request: HttpRequest, fields: Fields, language: Language, words: dict[str, Any], form: _TextForm
     ) -> Response:
+        form.load_seconds = await unless_gone(request, language.load())
         rows = counted(self._plane, language.generate(words, client_of(request)))
         if fields.flag("stream", default=True):
             first = await unless_gone(request, anext(rows))
             lines = _lines(first, rows, language, form)
             return StreamingResponse(lines, media_type="application/x-ndjson", headers=EVENT_HEADERS)
         last = await unless_gone(request, _collect(rows, form))
-        return JSONResponse({**_head(language), **form.joined(), **_end(last)})
+        return JSONResponse({**_head(language), **form.joined(), **form.end(last)})
 
     # -- embeddings ----------------------------------------------------------------------------------------------
 
     async def embed(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(request, fields, OLLAMA_EMBED)
+        language, extra = self._start(request, fields, OLLAMA_EMBED)
         texts = prompts_of(fields, "input")
         truncate = fields.flag("truncate", default=True)
         made = embedded(self._plane, language, client_of(request), texts, truncate=truncate)
@@ -133,15 +147,15 @@ class _Ollama:
         size = fields.integer("dimensions", None, 1, _MANY)
         if size is not None and size != len(vectors[0]):
             raise BadRequestError(f"'dimensions': {language.name!r} gives {len(vectors[0])} numbers, not {size}")
-        return JSONResponse({"model": language.name, "embeddings": vectors, "prompt_eval_count": tokens})
+        return JSONResponse({"model": language.name, "embeddings": vectors, "prompt_eval_count": tokens, **extra})
 
     async def embeddings(self, request: HttpRequest) -> Response:
         fields = await read_fields(request, self._plane)
-        language = self._start(request, fields, OLLAMA_EMBED)
+        language, extra = self._start(request, fields, OLLAMA_EMBED)
         texts = prompts_of(fields, "prompt")
         made = embedded(self._plane, language, client_of(request), texts[:1], truncate=True)
         vectors, _ = await unless_gone(request, made)
-        return JSONResponse({"embedding": vectors[0]})
+        return JSONResponse({"embedding": vectors[0], **extra})
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
@@ -184,21 +198,15 @@ def _format(given: Any) -> Constraint | None:
     raise BadRequestError("'format' is \"json\" or a JSON schema")
 
 
-def _check_keep_alive(value: Any) -> None:
-    """Taken for what it is, and without effect: a model stays for as long as its server."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not is_number and not (isinstance(value, str) and _KEEP_ALIVE.fullmatch(value)):
-        raise BadRequestError("'keep_alive' is a number of seconds or a text such as '5m'")
-
-
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
 class _TextForm:
     """How /api/generate says it."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
+    def __init__(self, told: Told, extra: dict[str, Any]) -> None:
+        self.told, self._extra = told, extra
+        self.load_seconds = 0.0
 
     def part(self, row: Row) -> dict[str, Any] | None:
         """What goes out because of this row; None: nothing yet."""
@@ -213,6 +221,19 @@ class _TextForm:
     def joined(self) -> dict[str, Any]:
         """All of it."""
         return self.words(self.told.thought, self.told.text, self.told.all_calls)
+
+
+    def end(self, row: Row) -> dict[str, Any]:
+        """Times are nanoseconds."""
+        numbers = row.statistics or Statistics()
+        rest = max(0.0, numbers.total_seconds - numbers.first_seconds)
+        total = self.load_seconds + numbers.total_seconds
+        return {
+            "done": True, "done_reason": row.finish, "total_duration": int(total * _NANOSECONDS),
+            "load_duration": int(self.load_seconds * _NANOSECONDS), "prompt_eval_count": numbers.prompt_tokens,
+            "prompt_eval_duration": int(numbers.prompt_seconds * _NANOSECONDS),
+            "eval_count": numbers.generated_tokens, "eval_duration": int(rest * _NANOSECONDS), **self._extra,
+        }  # fmt: skip
 
 
 class _ChatForm(_TextForm):
@@ -249,7 +270,7 @@ async def _lines(
                 if part is not None:
                     yield line({**part, "done": False})
                 if row.finish is not None:
-                    yield line({**form.words("", "", ()), **_end(row)})
+                    yield line({**form.words("", "", ()), **form.end(row)})
                     return
                 row = await anext(rows)
     except ServeError as error:
@@ -258,18 +279,6 @@ async def _lines(
 
 def _head(language: Language) -> dict[str, Any]:
     return {"model": language.name, "created_at": datetime.now(timezone.utc).isoformat()}
-
-
-def _end(row: Row) -> dict[str, Any]:
-    """Times are nanoseconds."""
-    numbers = row.statistics or Statistics()
-    rest = max(0.0, numbers.total_seconds - numbers.first_seconds)
-    return {
-        "done": True, "done_reason": row.finish, "total_duration": int(numbers.total_seconds * _NANOSECONDS),
-        "load_duration": 0, "prompt_eval_count": numbers.prompt_tokens,
-        "prompt_eval_duration": int(numbers.prompt_seconds * _NANOSECONDS),
-        "eval_count": numbers.generated_tokens, "eval_duration": int(rest * _NANOSECONDS),
-    }  # fmt: skip
 
 
 def _message(text: str) -> dict[str, Any]:

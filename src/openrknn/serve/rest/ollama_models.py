@@ -50,11 +50,11 @@ class _Models:
         return JSONResponse({"models": [_tag(one) for one in self._plane.languages.all()]})
 
     async def running(self, _: HttpRequest) -> Response:
-        until = (datetime.now(timezone.utc) + _FOREVER).isoformat()
         rows = [
-            {**_tag(one), "expires_at": until, "size_vram": one.found.size_bytes, "context_length": one.card.capacity}
-            for one in self._plane.languages.all()
-        ]
+            {**_tag(one), "expires_at": _until(one), "size_vram": one.found.size_bytes,
+             "context_length": one.card.capacity}
+            for one in self._plane.languages.all() if one.is_loaded
+        ]  # fmt: skip
         return JSONResponse({"models": rows})
 
     async def show(self, request: HttpRequest) -> Response:
@@ -93,6 +93,13 @@ class _Models:
 
     async def change(self, request: HttpRequest) -> Response:
         raise ForbiddenError(f"{request.url.path}: the models are those that the server was started with (--llm)")
+
+
+def _until(one: Language) -> str:
+    expires = one.idle.expires
+    if expires is None:
+        return (datetime.now(timezone.utc) + _FOREVER).isoformat()
+    return datetime.fromtimestamp(expires, timezone.utc).isoformat()
 
 
 def _tag(one: Language) -> dict[str, Any]:

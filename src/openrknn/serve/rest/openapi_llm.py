@@ -47,7 +47,7 @@ def llm_paths() -> _Words:
         "/api/show": {"post": _operation("What a model is", "OllamaShow", "Error")},
         "/api/pull": {"post": _operation("Whether a model is here; nothing is got", "OllamaShow", "Error", lines)},
         "/api/tags": {"get": _operation("The language models", None, "Error")},
-        "/api/ps": {"get": _operation("Those that are loaded: all", None, "Error")},
+        "/api/ps": {"get": _operation("Those that are loaded", None, "Error")},
         "/api/version": {"get": _operation("The version of openrknn", None, "Error")},
     }
 

@@ -97,6 +97,13 @@ class Supervisor(Generic[T]):
         worker = self._worker
         return (worker.pid,) if worker is not None else ()
 
+    def unload(self) -> None:
+        """End the worker; the next who needs it gets a new one."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
     def close(self) -> None:
         """End the worker."""
         with self._lock:
