@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ class Language:
         """Of the model, where it has no process."""
         self.idle = Idle(self._unload, settings.llm_keep_alive)
         where = str(Path(found.where).absolute())
-        self._open_here = lambda: opener(where, settings.device, settings.llm_sequences)
+        self._open_here = partial(opener, where, settings.device, settings.llm_sequences)
         if settings.workers == IN_PROCESS:
             self._model = self._open_here()
             words: Any = card_of(self._model)
