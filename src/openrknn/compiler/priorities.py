@@ -14,6 +14,8 @@ _MOST = 3
 """Of each kind: what comes after that can wait."""
 _HEARD_DB = 40.0
 """An operator that adds less noise than that leaves int8's answers alone."""
+_HALVES = ("fp16", "float16")
+"""Nothing to gain from `--fp16-layers`."""
 _LONG_SHARE = 0.05
 """Of the time of a run: less is not worth a change of the model."""
 
@@ -38,7 +40,7 @@ def changes(rows: Sequence[Row], *, can_mix: bool) -> list[Change]:
 
 
 def _noisy(rows: Sequence[Row], *, can_mix: bool) -> list[Change]:
-    heard = [row for row in rows if row.own_noise > 10 ** (-_HEARD_DB / 10) and row.format != "fp16"]
+    heard = [row for row in rows if row.own_noise > 10 ** (-_HEARD_DB / 10) and row.format not in _HALVES]
     found = []
     for row in sorted(heard, key=lambda entry: -entry.own_noise)[:_MOST]:
         text = f"--fp16-layers {row.sources[0] if row.sources else row.name} keeps it" if can_mix else (

@@ -14,6 +14,8 @@ from openrknn.quantities import count_text, duration, numbers_text, size_text
 __all__ = ["ends", "findings", "header"]
 
 _MAX_CARDS = 64
+_FIRST_FINDINGS, _FIRST_ENDS = 4, 7
+"""Shown at once; the others are folded."""
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -133,7 +135,17 @@ def findings(report: ModelReport) -> Markup:
         return tag("p", tag("span", "✓", class_="ok", aria_hidden="true"), " Nothing stands out.", class_="calm")
     shown = [_finding(finding) for finding in ranked[:_MAX_CARDS]]
     left_out = len(ranked) - len(shown)
-    return join((tag("ul", *shown, class_="findings"), tag("p", f"and {left_out} more") if left_out else None))
+    first = tag("ul", *shown[:_FIRST_FINDINGS], class_="findings")
+    rest = tag("ul", *shown[_FIRST_FINDINGS:], class_="findings") if shown[_FIRST_FINDINGS:] else None
+    more = tag("p", f"and {left_out} more") if left_out else None
+    return join((first, _rest(len(ranked) - _FIRST_FINDINGS, "findings", rest, more)))
+
+
+def _rest(amount: int, words: str, *content: Content) -> Markup | None:
+    """What does not fit on the first screens, to be opened."""
+    if amount <= 0:
+        return None
+    return tag("details", tag("summary", f"{amount} more {words}"), *content, class_="about")
 
 
 def _finding(finding: Finding) -> Markup:
@@ -149,7 +161,9 @@ def ends(report: ModelReport) -> Markup:
     """A card for each input and output."""
     cards = [_input(entry) for entry in report.inputs[:_MAX_CARDS]]
     cards += [_output(entry) for entry in report.outputs[:_MAX_CARDS]]
-    return tag("div", *cards, class_="grid ends")
+    rest = tag("div", *cards[_FIRST_ENDS:], class_="grid ends") if cards[_FIRST_ENDS:] else None
+    first = tag("div", *cards[:_FIRST_ENDS], class_="grid ends")
+    return join((first, _rest(len(cards) - _FIRST_ENDS, "inputs and outputs", rest)))
 
 
 def _input(entry: InputReport) -> Markup:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from openrknn.pages.frame import asset, document, folded, footer, more_numbers, section, verdict
-from openrknn.pages.markup import Content, Markup, clean, tag
+from openrknn.pages.markup import Content, Markup, clean, coded, tag
 from openrknn.pages.voice.score import rows
 from openrknn.quantities import count_of, duration
 from openrknn.voice.audio import Audio
@@ -15,6 +15,7 @@ from openrknn.voice.results import Detection, Transcript
 __all__ = ["Heard", "render"]
 
 _SURE = 0.6
+_SUBTITLES = "`openrknn transcribe FILE --srt OUT.srt` writes subtitles"
 """Below this mean probability of the tokens, transcripts of noise and of unknown languages begin."""
 
 
@@ -70,7 +71,8 @@ def _verdict(heard: Heard) -> Markup:
         level, sentence = "fair", f"{count_of(words, 'word')}; the model is not sure of all of them"
         step = f"check the segment at {doubtful.start:.1f} s, or use a larger model"
     else:
-        level, sentence, step = "good", f"{count_of(words, 'word')} in {count_of(len(parts), 'segment')}", None
+        level, sentence = "good", f"{count_of(words, 'word')} in {count_of(len(parts), 'segment')}"
+        step = coded(_SUBTITLES)
     numbers = [
         ("Audio", duration(heard.audio.seconds), f"{duration(said)} of speech"),
         ("Words", f"{words:,}", count_of(len(parts), "segment")),
