@@ -10,7 +10,7 @@ import pytest
 
 from openrknn.cli.common import explained
 from openrknn.cli.common.output import CommandError
-from openrknn.compiler.errors import MisfitError
+from openrknn.compiler.errors import CompileError, MisfitError
 from openrknn.errors import FormatError, OutputError, RknnError, TruncatedError
 from tests.cli.run import run
 from tests.container.places import golden
@@ -75,6 +75,9 @@ def test_the_base_class_and_the_cause_count() -> None:
     assert explained.page_for(wrapped) is None
     wrapped.__cause__ = FormatError("x")
     assert explained.page_for(wrapped) == explained.page_for(FormatError("x"))
+    missing = CompileError("x")
+    missing.__context__ = ModuleNotFoundError("onnx")
+    assert str(explained.page_for(missing)).endswith("#extras")
     assert explained.page_for(RknnError("x")) is None
     assert explained.page_for(OutputError("x")) is None
 

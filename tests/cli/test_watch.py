@@ -48,7 +48,9 @@ def test_without_a_configuration_it_says_how_to_get_one(capsys: pytest.CaptureFi
     assert main(["watch"]) == 2
     assert "--example" in capsys.readouterr().err
     assert main(["watch", "--example"]) == 0
-    assert "[cameras.yard]" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "\n[cameras.yard]\n" in text
+    assert '\npath = "detector.rknn"\n' in text, "the name that docs/watch.md gives the model"
 
 
 def test_sigterm_ends_it_with_all_events_delivered(demo: Path) -> None:

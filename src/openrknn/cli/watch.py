@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, output: Output) -> int:
     """Watch until SIGTERM or Ctrl-C."""
     if arguments.example:
-        output.value(resources.files("openrknn.watch").joinpath("example.toml").read_text("utf-8").rstrip("\n"))
+        for line in resources.files("openrknn.watch").joinpath("example.toml").read_text("utf-8").splitlines():
+            output.value(line)
         return 0
     if arguments.demo is not None:
         return _demo(Path(arguments.demo), output)

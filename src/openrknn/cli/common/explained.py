@@ -6,8 +6,12 @@ base class. `None`: the message says everything.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 __all__ = ["PAGES", "page_for"]
 
+_EXTRAS = "install.md#extras"
+"""For a package that is not installed."""
 BASE = "docs/"  # until the upload: https://openrknn.github.io/openrknn/
 
 PAGES: dict[str, str | None] = {
@@ -90,15 +94,24 @@ PAGES: dict[str, str | None] = {
 
 def page_for(error: BaseException) -> str | None:
     """Where the error, or the one that caused it, is explained: a file of the repository, or an address."""
-    cause: BaseException | None = error
-    while cause is not None:
+    causes = list(_causes(error))
+    # `raise ... from None` keeps the import that failed as the context.
+    if any(isinstance(one, ImportError) for cause in causes for one in (cause, cause.__context__)):
+        return _address(_EXTRAS)
+    for cause in causes:
         for base in type(cause).__mro__:
             name = f"{base.__module__.removeprefix('openrknn.')}.{base.__qualname__}"
             if name in PAGES:
                 page = PAGES[name]
                 return None if page is None else _address(page)
-        cause = cause.__cause__
     return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _address(page: str) -> str:
