@@ -39,7 +39,7 @@ class Frontend:
 
     def __call__(self, samples: Samples) -> Array:
         """[vectors, bands * window]: each is centred on its shift, and the first and last frames are repeated
-        again where there are none. Sound that is too short for one frame is completed with silence."""
+        where there are none. Sound that is too short for one frame is completed with silence."""
         width, _ = FBANK.samples
         if len(samples) < width:
             samples = np.concatenate([samples, np.zeros(width - len(samples), np.float32)])

@@ -1,7 +1,7 @@
 """The weights of an exported SenseVoice or Paraformer, by the places that the names in the graph give them.
 
 Graphs of exporters compute masks, shapes and positions from lengths that are not known before; the nets for the NPU
-are built anew (`graphs`), so only numbers are taken. A place is in the name of what an operator gives:
+are built by `graphs`, so only numbers are taken. A place is in the name of what an operator gives:
 `/encoder/encoders.3/self_attn/linear_out/MatMul_output_0`.
 """
 
