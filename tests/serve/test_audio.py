@@ -10,6 +10,7 @@ import threading
 import warnings
 import wave
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -105,18 +106,63 @@ def test_a_transcript_as_it_grows(client: OpenAI) -> None:
         ({"temperature": 7}, "temperature"),
         ({"model": "mouth"}, "text to speech"),
         ({"include": ["logprobs"]}, "does not tell log probabilities"),
-        ({"response_format": "diarized_json"}, "speakers apart"),
-        ({"known_speaker_names": ["Ada"]}, "speakers apart"),
-        ({"chunking_strategy": {"type": "server_vad", "threshold": 0.9}}, "chunking_strategy"),
+        ({"response_format": "diarized_json"}, "voice get resemblyzer"),
+        ({"known_speaker_names": ["Ada"]}, "response_format=diarized_json"),
+        ({"chunking_strategy": {"type": "server_vad", "threshold": 7}}, "'threshold' is a number from 0 to 1"),
+        ({"chunking_strategy": {"type": "semantic_vad"}}, "semantic_vad is not available"),
+        ({"chunking_strategy": "never"}, "'auto' or an object"),
     ],
 )
-def test_what_cannot_be_transcribed(client: OpenAI, words: dict[str, Any], reason: str) -> None:
+def test_what_cannot_be_transcribed(
+    client: OpenAI, words: dict[str, Any], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import openai
 
+    monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path))
     for more in ({}, {"stream": True}):
         with pytest.raises(openai.BadRequestError, match=reason) as caught:
             client.audio.transcriptions.create(**{"model": "ears", "file": SAID, **words, **more})
         assert caught.value.type == "invalid_request_error"
+
+
+def data_url(*digits: int) -> str:
+    return f"data:audio/wav;base64,{base64.b64encode(wav(*digits)).decode()}"
+
+
+def test_who_says_what(client: OpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "resemblyzer").mkdir()
+    row = {"format": 1, "name": "resemblyzer", "family": "resemblyzer", "kind": "embedding", "rate": 16000}
+    (tmp_path / "resemblyzer" / "voice.json").write_text(json.dumps(row))
+    monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path))
+    words: dict[str, Any] = {"model": "ears", "file": ("x.wav", wav(8, 2, 9)), "response_format": "diarized_json"}
+    found = client.audio.transcriptions.create(**words, chunking_strategy="auto")
+    assert (found.task, found.duration, found.text) == ("transcribe", 3.0, "eight two nine")
+    assert [(one.speaker, one.text, one.start, one.end) for one in found.segments] == [
+        ("A", "eight", 0.0, 1.0), ("B", "two", 1.0, 2.0), ("A", "nine", 2.0, 3.0)
+    ]  # fmt: skip
+    assert found.segments[0].type == "transcript.text.segment"
+    known = {"known_speaker_names": ["Ada"], "known_speaker_references": [data_url(3)]}
+    found = client.audio.transcriptions.create(**words, extra_body=known)
+    assert [one.speaker for one in found.segments] == ["A", "Ada", "A"]
+    events = list(client.audio.transcriptions.create(**words, stream=True))
+    assert [one.type for one in events] == [
+        *["transcript.text.delta"] * 3, *["transcript.text.segment"] * 3, "transcript.text.done"
+    ]  # fmt: skip
+    assert [one.speaker for one in events if one.type == "transcript.text.segment"] == ["A", "B", "A"]
+    import openai
+
+    for wrong, reason in (
+        ({"known_speaker_names": ["Ada", "Bob"], "known_speaker_references": [data_url(3)]}, "same length"),
+        ({"known_speaker_names": ["Ada"], "known_speaker_references": ["https://example.org/ada.wav"]}, "data URL"),
+        ({"known_speaker_names": ["Ada"], "known_speaker_references": [data_url(*[1] * 31)]}, "needs 1 to 30 s"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=reason):
+            client.audio.transcriptions.create(**words, extra_body=wrong)
+
+
+def test_a_client_sets_how_speech_is_split(client: OpenAI) -> None:
+    numbers: Any = {"type": "server_vad", "threshold": 0.9, "silence_duration_ms": 300}
+    assert client.audio.transcriptions.create(model="ears", file=SAID, chunking_strategy=numbers).text == "two three"
 
 
 def test_translations_are_refused_in_words(client: OpenAI) -> None:

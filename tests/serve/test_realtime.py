@@ -72,12 +72,14 @@ def test_text_comes_while_somebody_speaks(client: OpenAI) -> None:
         connection.session.update(
             session=session(
                 transcription={"model": "gpt-4o-transcribe", "language": "en"},
-                turn_detection={"type": "server_vad", "threshold": 0.9}, noise_reduction={"type": "near_field"},
+                turn_detection={"type": "server_vad", "threshold": 0.4, "silence_duration_ms": 900},
+                noise_reduction={"type": "near_field"},
             )
         )  # fmt: skip
         (updated,) = until_type(connection, "session.updated", "error")
         told = updated.to_dict()["session"]["audio"]["input"]
-        assert told["turn_detection"]["threshold"] == 0.5, "the settings that hold"
+        wanted = {"type": "server_vad", "threshold": 0.4, "prefix_padding_ms": 200, "silence_duration_ms": 900}
+        assert told["turn_detection"] == wanted
         assert told["noise_reduction"] is None
         append(connection, 1, 2)
         first = until_type(connection, f"{ITEM}.completed")
@@ -92,6 +94,25 @@ def test_text_comes_while_somebody_speaks(client: OpenAI) -> None:
     assert completed.usage.seconds == 1.0
     assert second[-1].transcript == "two"
     assert second[3].previous_item_id == completed.item_id
+
+
+def test_each_session_has_its_own_numbers(client: OpenAI) -> None:
+    with connected(client) as strict, connected(client) as usual:
+        for connection in (strict, usual):
+            until_type(connection, "session.created")
+        for wrong, reason in (
+            ({"type": "semantic_vad", "eagerness": "low"}, "semantic_vad is not available"),
+            ({"type": "server_vad", "silence_duration_ms": 5}, "'silence_duration_ms' is a number from 100"),
+            ({"type": "server_vad", "threshold": "high"}, "'threshold' is a number"),
+        ):
+            strict.session.update(session=session(turn_detection=wrong))
+            assert reason in until_type(strict, "session.updated", "error")[-1].error.message
+        strict.session.update(session=session(turn_detection={"type": "server_vad", "threshold": 0.9}))
+        until_type(strict, "session.updated")
+        for connection in (strict, usual):
+            append(connection, 1, 2)
+        heard = [until_type(connection, f"{ITEM}.completed")[-1].transcript for connection in (strict, usual)]
+    assert heard == ["two", "one"]
 
 
 def test_a_client_that_says_itself_when_it_is_over(client: OpenAI) -> None:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from openrknn.voice.audio import Audio
 from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Detection, Segment, Word
+from openrknn.voice.segments import Rules
 
 WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CRASH, HANG = "crash", "hang"
@@ -51,8 +52,8 @@ def wav(*digits: int, rate: int = 16000) -> bytes:
 class _Stream:
     warnings = ()
 
-    def __init__(self, partial: float, options: ListenOptions) -> None:
-        self._options = options
+    def __init__(self, partial: float, options: ListenOptions, rules: Rules) -> None:
+        self._options, self._rules = options, rules
         self.language = "de" if options.language == "auto" else options.language
         self._samples = np.zeros(0, np.float32)
         self._index, self._partial, self._told = 0, partial, 0.0
@@ -72,6 +73,8 @@ class _Stream:
 
     def _segment(self, samples: Samples, *, is_final: bool) -> Segment:
         loud = float(np.median(np.abs(samples)))
+        if loud < self._rules.threshold * 0.18:
+            loud = 0.0  # too quiet to be speech
         number = min(10, round(10 * loud))
         text = WORDS[number]
         if text and self.language in {"de", "fr"}:
@@ -97,8 +100,10 @@ class FakeTranscriber:
     def warm_up(self) -> None:
         pass
 
-    def stream(self, *, partial: float = 0.25, options: ListenOptions | None = None) -> _Stream:
-        return _Stream(partial, options or ListenOptions())
+    def stream(
+        self, *, partial: float = 0.25, options: ListenOptions | None = None, rules: Rules | None = None
+    ) -> _Stream:  # fmt: skip
+        return _Stream(partial, options or ListenOptions(), rules or Rules())
 
 
 class FakePolyglot(FakeTranscriber):
@@ -141,9 +146,20 @@ class FakeWake:
         return [Detection("hey_tester", start + float(loud[0]) / 16000, 0.9)] if len(loud) else []
 
 
+class FakeEmbedding:
+    """Two voices: up to half the loudness, and above."""
+
+    def __call__(self, sound: Samples, rate: int | None = None) -> Samples:
+        assert rate in (16000, None)
+        loud = float(np.median(np.abs(sound)))
+        return np.array([1.0, 0.0] if loud < 0.5 else [0.0, 1.0], np.float32)
+
+
 def open_fake(where: str, kind: str, device: str) -> Any:
     """For `Server(open_voice=...)`; a worker finds it by its name."""
     assert device == "auto"
+    if kind == "embedding":
+        return FakeEmbedding()
     assert Path(where, "voice.json").is_file()
     if Path(where).name == "polyglot":
         return FakePolyglot()

@@ -37,12 +37,14 @@ _LOUDNESS = -30.0
 _ALIKE = 0.78
 """Cosine of two clusters that are one speaker."""
 _MOST = 64
+EMBEDDING = "resemblyzer"
+"""The set that distinguishes speakers."""
 
 
 class SpeakerEmbedding(Closing):
     """Vectors of length 1 whose cosine says how alike two voices are."""
 
-    def __init__(self, model: str | Path | VoiceSet = "resemblyzer", device: str = "auto") -> None:
+    def __init__(self, model: str | Path | VoiceSet = EMBEDDING, device: str = "auto") -> None:
         self.set = open_set(model, "embedding")
         self.rate = self.set.rate
         frames = self.set.options.get("frames")
@@ -146,6 +148,7 @@ class SpeakerTracker(Closing):
         self._kept: Samples = np.zeros(0, np.float32)
         self._first = 0
         self._vectors: list[Vector] = []
+        self._seconds: list[float] = []
 
     def feed(self, block: Samples) -> None:
         """Sound that the stream is given, too."""
@@ -158,14 +161,44 @@ class SpeakerTracker(Closing):
         """A final segment, which ended not long ago."""
         begin, end = (max(0, round(at * self._rate) - self._first) for at in (segment.start, segment.end))
         self._vectors.append(self._embed(self._kept[begin:end], self._rate))
+        self._seconds.append(segment.end - segment.start)
 
     def named(self, segments: Sequence[Segment]) -> list[Segment]:
         """All segments that were taken, with their speakers."""
         return with_speakers(segments, self._vectors, self._speakers)
 
+    def names(self, known: Sequence[tuple[str, Vector]] = ()) -> list[str]:
+        """Of each segment that was taken: a known name, else "A", "B" and so on, counted by who speaks first."""
+        weights = [max(0.1, seconds) for seconds in self._seconds]
+        labels = label_speakers(self._vectors, self._speakers, weights)
+        return _names(labels, self._vectors, weights, known)
+
     def close(self) -> None:
         """Give the net back."""
         self._embed.close()
+
+
+def _names(labels: Sequence[int], vectors: Sequence[Vector], weights: Sequence[float],
+           known: Sequence[tuple[str, Vector]]) -> list[str]:  # fmt: skip
+    """A cluster has the known name whose voice is most alike; letters are for the others."""
+    found: dict[int, str] = {}
+    letters = 0
+    for label in range(max(labels, default=-1) + 1):
+        parts = [vector * np.float32(weight)
+                 for one, vector, weight in zip(labels, vectors, weights, strict=True) if one == label]  # fmt: skip
+        middle = _unit(np.sum(parts, axis=0))
+        best = max(known, key=lambda row: float(row[1] @ middle), default=None)
+        if best is not None and float(best[1] @ middle) >= _ALIKE:
+            found[label] = best[0]
+        else:
+            found[label] = _letter(letters)
+            letters += 1
+    return [found[label] for label in labels]
+
+
+def _letter(number: int) -> str:
+    letter = chr(ord("A") + number % 26)
+    return letter if number < 26 else f"{letter}{number // 26}"
 
 
 _KEPT = 60

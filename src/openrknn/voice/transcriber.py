@@ -134,15 +134,20 @@ class Transcriber(Closing):
         return replace(told, task=task if task in self.tasks else self.tasks[0], warnings=stream.warnings)
 
     def stream(
-        self, *, partial: float = 0.25, options: ListenOptions | None = None, partial_share: float = SHARE
-    ) -> TextStream:
+        self, *, partial: float = 0.25, options: ListenOptions | None = None, partial_share: float = SHARE,
+        rules: Rules | None = None,
+    ) -> TextStream:  # fmt: skip
         """For sound that is still coming; at least `partial` seconds between partial results, 0 for final ones only.
 
         `partial_share`: what they may cost, as a part of the cost of final ones; `math.inf`: one whenever it is time.
+        `rules`: how this stream is split, instead of the transcriber's own.
         """
         self._check()
         chosen, warnings = check(self._listener, self.language, options or self.options)
-        rules = self.rules if partial else self._file_rules
+        if rules is None:
+            rules = self.rules if partial else self._file_rules
+        else:
+            rules = replace(rules, longest=min(rules.longest, self.rules.longest))
         activity = self._take_activity() if self._has_activity else None
 
         def give_back() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openrknn.serve.errors import BadRequestError
 from openrknn.serve.voice.names import code_of_language
 from openrknn.serve.voice.operations import Asked
+from openrknn.serve.voice.turns import rules_of, words_of
 from openrknn.serve.voice.voice import Voice
 from openrknn.serve.voice.voices import Voices
 from openrknn.voice.listener import AUTO, ListenOptions
@@ -37,22 +38,20 @@ class SessionConfig:
     has_turns: bool = True
     """Whether the server finds out who speaks when; else the client says when it is over."""
     has_logs: bool = False
+    rules: Rules = field(default_factory=Rules)
+    """How the server splits speech."""
 
     def asked(self) -> Asked:
         """For the voice."""
         language = (self.language or AUTO) if len(self.voice.languages) > 1 else ""
         options = ListenOptions(language=language, prompt=self.prompt, hotwords=", ".join(self.keywords))
-        return Asked(options, self.has_logs)
+        return Asked(options, self.has_logs, self.rules if self.rules != Rules() else None)
 
     def words(self, *, is_old: bool) -> dict[str, Any]:
         """As the client hears it."""
-        rules = Rules()
         transcription: dict[str, Any] = {"model": self.model or self.voice.name, "language": self.language or None}
         transcription["prompt"] = self.prompt
-        turns = {
-            "type": "server_vad", "threshold": rules.threshold, "prefix_padding_ms": round(1000 * rules.pad),
-            "silence_duration_ms": round(1000 * rules.silence),
-        } if self.has_turns else None  # fmt: skip
+        turns = words_of(self.rules) if self.has_turns else None
         include = [_LOGS] if self.has_logs else None
         if is_old:
             names = {new: old for old, new in _OLD_FORMATS.items()}
@@ -103,11 +102,9 @@ def _with_input(config: SessionConfig, heard: dict[str, Any], voices: Voices, wh
         config = replace(config, kind=kind, rate=rate)
     if "turn_detection" in heard:
         turns = heard["turn_detection"]
-        if turns is not None:
-            kind = _object(turns, f"{where}turn_detection").get("type", "server_vad")
-            if kind not in {"server_vad", "semantic_vad"}:
-                raise BadRequestError("turn_detection is of type 'server_vad', or null").about(f"{where}turn_detection")
-        config = replace(config, has_turns=turns is not None)
+        place = f"{where}turn_detection"
+        rules = Rules() if turns is None else rules_of(_object(turns, place), place)
+        config = replace(config, has_turns=turns is not None, rules=rules)
     if heard.get("transcription") is not None:
         config = _with_transcription(config, _object(heard["transcription"], f"{where}transcription"), voices, where)
     return config

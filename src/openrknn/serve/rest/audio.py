@@ -74,5 +74,7 @@ def _response(wish: TranscriptionWish, found: Listened) -> Response:
         return JSONResponse(transcripts.plain(found, has_logs=wish.asked.logs))
     if wish.form == "verbose_json":
         return JSONResponse(transcripts.verbose(said, wish.granularities))
+    if wish.form == "diarized_json":
+        return JSONResponse(transcripts.diarized(said))
     text = {"text": lambda: said.text + "\n", "srt": said.srt, "vtt": said.vtt}[wish.form]()
     return PlainTextResponse(text, media_type="text/vtt" if wish.form == "vtt" else "text/plain")

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 from dataclasses import dataclass
+from typing import Any
 
 from openrknn.serve.errors import BadRequestError, NotFoundError
 from openrknn.serve.rest.multipart import Part
 from openrknn.serve.voice.names import code_of_language
 from openrknn.serve.voice.operations import Asked
+from openrknn.serve.voice.turns import rules_of
 from openrknn.serve.voice.voice import Voice
 from openrknn.serve.voice.voices import Voices
 from openrknn.voice.listener import AUTO, TEMPERATURES, ListenOptions
+from openrknn.voice.segments import Rules
+from openrknn.voice.sets import installed
+from openrknn.voice.speakers import EMBEDDING
 
 __all__ = ["FORMATS", "TranscriptionWish", "read_wish"]
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _MOST_PROMPT = 20_000
-_FIXED = "'chunking_strategy' is 'auto': this server splits at silence, with its own voice settings"
+_MOST_NAME = 100
+_DIARIZED = "diarized_json"
+_MOST_KNOWN = 4
+"""Speakers whose voice a client may bring, as at OpenAI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,6 @@ def read_wish(parts: list[Part], voices: Voices, task: str) -> TranscriptionWish
     recording = form.file()
     voice = _voice(form.text("model"), voices, task)
     wanted = form.text("response_format") or "json"
-    if wanted == "diarized_json":
-        raise BadRequestError(f"{voice.name!r} does not tell speakers apart").about("response_format")
     if wanted not in FORMATS:
         raise BadRequestError(f"response_format is one of {', '.join(FORMATS)}, not {wanted[:40]!r}").about(
             "response_format"
@@ -50,12 +59,65 @@ def read_wish(parts: list[Part], voices: Voices, task: str) -> TranscriptionWish
         words="word" in granularities, temperatures=_temperatures(form),
     )  # fmt: skip
     logs = _logs(form, voice, wanted)
-    for name in ("known_speaker_names", "known_speaker_references"):
-        if form.list(name):
-            raise BadRequestError(f"{voice.name!r} does not tell speakers apart: {name!r} has no use").about(name)
-    if form.text("chunking_strategy") not in {"", "auto"} or form.has("chunking_strategy["):
-        raise BadRequestError(_FIXED).about("chunking_strategy")
-    return TranscriptionWish(voice, recording, Asked(options, logs), wanted, form.flag("stream"), granularities)
+    is_diarized = wanted == _DIARIZED
+    if is_diarized and not any(one.name == EMBEDDING for one in installed("embedding")):
+        raise BadRequestError(
+            f"response_format=diarized_json needs a set that distinguishes speakers: `openrknn voice get {EMBEDDING}`"
+        ).about("response_format")
+    asked = Asked(options, logs, _rules(form), is_diarized, _known(form, is_diarized=is_diarized))
+    return TranscriptionWish(voice, recording, asked, wanted, form.flag("stream"), granularities)
+
+
+def _rules(form: _Form) -> Rules | None:
+    """`auto`, or the numbers of `server_vad`."""
+    place = "chunking_strategy"
+    words: dict[str, Any] = form.fields(place)
+    text = form.text(place)
+    if text.startswith("{"):
+        try:
+            words = json.loads(text)
+        except (ValueError, RecursionError):
+            raise BadRequestError(f"{place!r} is 'auto' or an object").about(place) from None
+    elif text not in {"", "auto"}:
+        raise BadRequestError(f"{place!r} is 'auto' or an object of type 'server_vad'").about(place)
+    if not words:
+        return None
+    return rules_of({name: _plain(value) for name, value in words.items()}, place)
+
+
+def _plain(value: object) -> object:
+    """Numbers of a form are text."""
+    try:
+        return float(value) if isinstance(value, str) and value[:1].isdigit() else value
+    except ValueError:
+        return value
+
+
+def _known(form: _Form, *, is_diarized: bool) -> tuple[tuple[str, bytes], ...]:
+    names, sounds = form.list("known_speaker_names"), form.list("known_speaker_references")
+    if not names and not sounds:
+        return ()
+    if not is_diarized:
+        raise BadRequestError("known speakers are named with response_format=diarized_json").about(
+            "known_speaker_names"
+        )
+    if len(names) != len(sounds) or len(names) > _MOST_KNOWN:
+        raise BadRequestError(
+            f"'known_speaker_names' and 'known_speaker_references' are lists of the same length, {_MOST_KNOWN} at most"
+        ).about("known_speaker_references")
+    return tuple((name[:_MOST_NAME], _data(sound)) for name, sound in zip(names, sounds, strict=True))
+
+
+def _data(url: str) -> bytes:
+    head, _, body = url.partition(",")
+    try:
+        if not head.startswith("data:") or not head.endswith(";base64"):
+            raise ValueError
+        return base64.b64decode(body, validate=True)
+    except (ValueError, binascii.Error):
+        raise BadRequestError("a reference is a data URL: data:audio/wav;base64,...").about(
+            "known_speaker_references"
+        ) from None
 
 
 def _voice(name: str, voices: Voices, task: str) -> Voice:
@@ -150,8 +212,11 @@ class _Form:
     def list(self, name: str) -> list[str]:
         return [part.text.strip() for part in self._parts if part.name.removesuffix("[]") == name]
 
-    def has(self, prefix: str) -> bool:
-        return any(part.name.startswith(prefix) for part in self._parts)
+    def fields(self, name: str) -> dict[str, str]:
+        """`name[key]` of a nested object."""
+        before = f"{name}["
+        return {part.name.removeprefix(before).removesuffix("]"): part.text.strip()
+                for part in self._parts if part.name.startswith(before)}  # fmt: skip
 
     def flag(self, name: str) -> bool:
         value = self.text(name).lower()

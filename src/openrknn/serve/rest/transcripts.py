@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from openrknn.serve.errors import ServeError
@@ -13,7 +14,7 @@ from openrknn.serve.voice.operations import Listened, Step
 from openrknn.serve.voice.rows import TokenLog
 from openrknn.voice.results import Segment, Transcript
 
-__all__ = ["languages_of", "logprobs", "plain", "streamed", "usage", "verbose"]
+__all__ = ["diarized", "languages_of", "logprobs", "plain", "streamed", "usage", "verbose"]
 
 
 def plain(found: Listened, *, has_logs: bool) -> dict[str, Any]:
@@ -43,6 +44,22 @@ def verbose(found: Transcript, granularities: frozenset[str]) -> dict[str, Any]:
             for word in one.words
         ]
     return {**words, "usage": usage(found.seconds), **_warnings(found.warnings)}
+
+
+def diarized(found: Transcript) -> dict[str, Any]:
+    """`diarized_json`."""
+    return {
+        "task": found.task, "duration": round(found.seconds, 3), "text": found.text,
+        "segments": [_spoken(number, one) for number, one in enumerate(found.segments)],
+        "usage": usage(found.seconds), **_warnings(found.warnings),
+    }  # fmt: skip
+
+
+def _spoken(number: int, one: Segment) -> dict[str, Any]:
+    return {
+        "type": "transcript.text.segment", "id": f"seg_{number:03d}", "start": round(one.start, 3),
+        "end": round(one.end, 3), "text": one.text, "speaker": one.speaker,
+    }  # fmt: skip
 
 
 def _segment(number: int, one: Segment) -> dict[str, Any]:
@@ -98,6 +115,9 @@ async def streamed(steps: AsyncGenerator[float | Step], seconds: float, *, has_l
                     yield event(words)
                 segments += said
                 logs += step.logs
+                if step.speakers and len(step.speakers) == len(segments):  # who is who is known at the end
+                    for number, (one, name) in enumerate(zip(segments, step.speakers, strict=True)):
+                        yield event(_spoken(number, replace(one, speaker=name)))
     except ServeError as error:
         yield failed_event(error)
         return

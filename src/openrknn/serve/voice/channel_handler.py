@@ -18,6 +18,8 @@ from openrknn.voice.audio import Audio, Resampler, read_audio, resample
 from openrknn.voice.errors import AudioError, PhonemeError
 from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Segment
+from openrknn.voice.segments import Rules
+from openrknn.voice.speakers import EMBEDDING, SpeakerTracker
 
 __all__ = ["ChannelHandler", "Engine", "OpenVoice", "open_voice"]
 
@@ -29,12 +31,15 @@ _CLASSES = {
     "transcriber": ("openrknn.voice.transcriber", "Transcriber"),
     "speaker": ("openrknn.voice.speaker", "Speaker"),
     "wake": ("openrknn.voice.wake", "Wake"),
+    "embedding": ("openrknn.voice.speakers", "SpeakerEmbedding"),
 }
 _STEP_SECONDS = 4.0
 """Of a recording, fed to a stream at a time."""
 _PIECE_SECONDS = 5.0
 """Of speech, given at a time."""
 _MOST_RATE = 384_000
+_LEAST_KNOWN, _MOST_KNOWN = 1.0, 30.0
+"""Seconds of a recording that shows how somebody sounds."""
 
 
 def open_voice(where: str, kind: str, device: str) -> Any:
@@ -52,6 +57,8 @@ class Engine:
         self._open: Callable[[], Any] = lambda: opener(where, kind, device)
         self.shared = self._spare = self._open()
         self._lock = threading.Lock()
+        self._embedding: Any = None
+        self._open_embedding: Callable[[], Any] = lambda: opener(EMBEDDING, "embedding", device)
         if warm_up:
             self._warm_up()
 
@@ -81,6 +88,13 @@ class Engine:
             "has_logs": bool(getattr(self.shared, "has_logs", False)),
         }
 
+    def embedding(self) -> Any:
+        """What distinguishes speakers, opened when the first client asks for it."""
+        with self._lock:
+            if self._embedding is None:
+                self._embedding = self._open_embedding()
+            return self._embedding
+
     def listener(self) -> Any:
         """A wake word of one's own; the first one is there already."""
         with self._lock:
@@ -99,10 +113,12 @@ class ChannelHandler:
         self._stream: Any = None
         self._resampler: Resampler | None = None
         self._has_logs = False
+        self._tracker: SpeakerTracker | None = None
+        self._known: list[tuple[str, Any]] = []
         self._speech: Iterator[Array] | None = None
         self._listener: Any = None
         self._acts: dict[str, Callable[[Mapping[str, Any], Array | None], tuple[dict[str, Any], Array | None]]] = {
-            "put": self._put, "decode": self._decode, "step": self._step,
+            "put": self._put, "known": self._know, "decode": self._decode, "step": self._step,
             "open": self._open, "feed": self._feed, "finish": self._finish, "speak": self._speak, "next": self._next,
             "reset": self._reset,
         }  # fmt: skip
@@ -136,6 +152,17 @@ class ChannelHandler:
         self._parts.append(array.tobytes())
         return {}, None
 
+    def _know(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
+        body, self._parts = b"".join(self._parts), []
+        audio = read_audio(body)
+        if not _LEAST_KNOWN <= audio.seconds <= _MOST_KNOWN:
+            raise AudioError(
+                f"the recording of {words['name']!r:.60} has {audio.seconds:.1f} s; a known speaker needs "
+                f"{_LEAST_KNOWN:g} to {_MOST_KNOWN:g} s"
+            )
+        self._known.append((str(words["name"]), self._engine.embedding()(audio.samples, audio.rate)))
+        return {}, None
+
     def _decode(self, words: Mapping[str, Any], _: Array | None) -> tuple[dict[str, Any], None]:
         body, self._parts = b"".join(self._parts), []
         audio = read_audio(body)
@@ -155,10 +182,18 @@ class ChannelHandler:
         piece = self._audio.samples[self._at : self._at + size]
         self._at += len(piece)
         is_done = self._at >= len(self._audio.samples)
+        if self._tracker is not None:
+            self._tracker.feed(piece)
         found = list(self._stream.feed(piece))
         if is_done:
             found += self._stream.finish()
         answer = {**self._told(found), "done": is_done}
+        if self._tracker is not None:
+            for one in found:
+                if one.final and one.text.strip():
+                    self._tracker.take(one)
+            if is_done:
+                answer["speakers"] = self._tracker.names(self._known)
         if is_done:
             self._reset({}, None)
         return answer, None
@@ -166,9 +201,14 @@ class ChannelHandler:
     def _begin(self, words: Mapping[str, Any], partial: float) -> None:
         asked = dict(words.get("options") or {})
         self._has_logs = bool(asked.pop("logs", False))
+        if asked.pop("speakers", False):
+            self._tracker = SpeakerTracker(self._engine.embedding(), int(self._engine.shared.rate))
+        rules = asked.pop("rules", None)
         if "temperatures" in asked:
             asked["temperatures"] = tuple(asked["temperatures"])
-        self._stream = self._engine.shared.stream(partial=partial, options=ListenOptions(**asked) if asked else None)
+        more = {} if rules is None else {"rules": Rules(**rules)}
+        options = ListenOptions(**asked) if asked else None
+        self._stream = self._engine.shared.stream(partial=partial, options=options, **more)
 
     def _told(self, segments: list[Segment]) -> dict[str, Any]:
         token_bytes = self._engine.shared.token_bytes if self._has_logs else None
@@ -242,6 +282,7 @@ class ChannelHandler:
         if close is not None:
             close()
         self._parts, self._audio, self._at = [], None, 0
+        self._tracker, self._known = None, []
         self._stream = self._resampler = self._speech = None
         return {}, None
 
@@ -252,4 +293,3 @@ def _pieces(sentences: Iterator[Audio]) -> Iterator[Array]:
         for at in range(0, len(sentence.samples), size):
             samples = np.clip(sentence.samples[at : at + size], -1.0, 1.0)
             yield np.round(samples * 32767).astype(np.int16)
-

@@ -19,11 +19,13 @@ from openrknn.serve.voice.rows import TokenLog, detections_of, number_of, segmen
 from openrknn.serve.voice.voice import Conversation, Voice
 from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Detection, Segment, Transcript
+from openrknn.voice.segments import Rules
 
 __all__ = ["USUAL", "Asked", "Ears", "Listened", "Step", "speak", "transcribe", "transcribe_in_steps"]
 
 _PARTIAL_SECONDS = 0.25
 _FEED_SAMPLES = 48_000
+_MOST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,24 @@ class Asked:
     options: ListenOptions = field(default_factory=ListenOptions)
     logs: bool = False
     """How sure the voice is of each token."""
+    rules: Rules | None = None
+    """How speech is split; None: as the voice does it."""
+    speakers: bool = False
+    """Who says each segment."""
+    known: tuple[tuple[str, bytes], ...] = ()
+    """Speakers whose voice is known: name and recording."""
 
     def words(self) -> dict[str, Any]:
         """For the voice's process: what is not as usual."""
         usual, mine = asdict(ListenOptions()), asdict(self.options)
         changed = {name: value for name, value in mine.items() if value != usual[name]}
-        return {**changed, "logs": True} if self.logs else changed
+        if self.logs:
+            changed["logs"] = True
+        if self.speakers:
+            changed["speakers"] = True
+        if self.rules is not None:
+            changed["rules"] = {name: getattr(self.rules, name) for name in ("threshold", "silence", "pad")}
+        return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,8 @@ class Step:
     logs: tuple[TokenLog, ...]
     language: str
     warnings: tuple[str, ...]
+    speakers: tuple[str, ...] = ()
+    """Of all segments with text, known when the recording is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +89,10 @@ async def transcribe(voice: Voice, body: bytes, limits: Limits, asked: Asked = U
             found += [one for one in step.segments if one.text.strip()]
             logs += step.logs
             last = step
-    segments = tuple(replace(one, index=number) for number, one in enumerate(found))
+    names = last.speakers if len(last.speakers) == len(found) else ("",) * len(found)
+    segments = tuple(
+        replace(one, index=number, speaker=name) for number, (one, name) in enumerate(zip(found, names, strict=True))
+    )
     language = last.language or voice.language
     made = Transcript(segments, seconds, language, task=asked.options.task, warnings=last.warnings)
     return Listened(made, tuple(logs))
@@ -84,6 +103,9 @@ async def transcribe_in_steps(
 ) -> AsyncGenerator[float | Step]:  # fmt: skip
     """First how many seconds there are, then what was said, as it is found."""
     async with voice.conversation() as talk:
+        for name, sound in asked.known:
+            await _put(talk, sound)
+            await talk.ask("known", name=name)
         seconds = await _decode(talk, body, limits)
         yield seconds
         is_done, words = False, asked.words()
@@ -96,13 +118,18 @@ async def transcribe_in_steps(
             yield Step(
                 tuple(one for one, _ in pairs), tuple(log for one, some in pairs if one.text.strip() for log in some),
                 str(answer.get("language", ""))[:40], tuple(map(str, answer.get("warnings", ()))),
+                tuple(str(name)[:_MOST_NAME] for name in answer.get("speakers", ())),
             )  # fmt: skip
         voice.stats.audio_seconds += seconds
 
 
-async def _decode(talk: Conversation, body: bytes, limits: Limits) -> float:
+async def _put(talk: Conversation, body: bytes) -> None:
     for at in range(0, max(len(body), 1), PIECE_BYTES):
         await talk.ask("put", np.frombuffer(body[at : at + PIECE_BYTES], np.uint8))
+
+
+async def _decode(talk: Conversation, body: bytes, limits: Limits) -> float:
+    await _put(talk, body)
     answer, _ = await talk.ask("decode", most_seconds=limits.audio_seconds)
     return number_of(answer.get("audio_seconds"))
 

@@ -68,7 +68,7 @@ def make(
     is_sense = _SENSE in kind
     times = [frontend.vectors(round(seconds * FBANK.rate)) + (_QUERIES if is_sense else 0) for seconds in buckets]
     bands = len(mean)
-    shapes = {
+    shapes: dict[str, list[tuple[int, ...]]] = {
         "frames": [(1, time, bands) for time in times], "mask": [(1, 1, 1, time) for time in times],
         "keep": [(1, time, 1) for time in times],
     }  # fmt: skip
@@ -121,7 +121,8 @@ def _tail(weights: Weights) -> float:
 def _write_tables(path: Path, tables: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        np.savez(file, **{name: np.asarray(value, np.float32) for name, value in tables.items()})
+        arrays: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in tables.items()}
+        np.savez(file, **arrays)
 
 
 def _compile(graph: Any, to: Path, target: str, shapes: dict[str, list[tuple[int, ...]]]) -> None:
