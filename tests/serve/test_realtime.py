@@ -6,11 +6,12 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 
+from openrknn.serve.client_secrets import ClientSecrets
 from openrknn.serve.realtime.formats import samples_of
 from openrknn.serve.server import Server, running
 from openrknn.serve.settings import Settings
@@ -113,6 +114,50 @@ def test_each_session_has_its_own_numbers(client: OpenAI) -> None:
             append(connection, 1, 2)
         heard = [until_type(connection, f"{ITEM}.completed")[-1].transcript for connection in (strict, usual)]
     assert heard == ["two", "one"]
+
+
+def test_a_browser_needs_no_token_but_a_secret(server: Server, client: OpenAI) -> None:
+    import openai
+    from websockets.exceptions import InvalidStatus
+
+    wanted = session(transcription={"model": "polyglot", "language": "en"}, turn_detection=None)
+    made = client.realtime.client_secrets.create(
+        session=cast("Any", wanted), expires_after={"anchor": "created_at", "seconds": 60}
+    )
+    assert made.value.startswith("ek_")
+    assert made.session.to_dict()["audio"]["input"]["turn_detection"] is None
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key=made.value, timeout=PATIENCE, max_retries=0) as browser:
+        with connected(browser) as connection:
+            (created,) = until_type(connection, "session.created")
+            assert created.session.to_dict()["audio"]["input"]["transcription"]["model"] == "polyglot"
+            append(connection, 3)
+            connection.input_audio_buffer.commit()
+            assert until_type(connection, f"{ITEM}.completed", "error")[-1].transcript == "three"
+        with pytest.raises(openai.AuthenticationError):  # it opens sessions, and nothing else
+            browser.realtime.client_secrets.create()
+    with (
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="ek_guessed", timeout=PATIENCE) as guesser,
+        pytest.raises(InvalidStatus, match="401"),
+        connected(guesser),
+    ):
+        pass
+    for wrong, reason in (
+        ({"expires_after": {"anchor": "created_at", "seconds": 5}}, "10 to 7200"),
+        ({"session": {"type": "realtime"}}, "sessions of type 'realtime'"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=reason):
+            client.realtime.client_secrets.create(**cast("Any", wrong))
+
+
+def test_secrets_expire() -> None:
+    now = [1000.0]
+    kept = ClientSecrets(lambda: now[0])
+    key, until = kept.make("a session", 60)
+    assert (until, kept.find(f"Bearer {key}"), kept.find(f"Basic {key}"), kept.find(None)) == (
+        1060, "a session", None, None
+    )  # fmt: skip
+    now[0] = 1060.0
+    assert kept.find(f"Bearer {key}") is None
 
 
 def test_a_client_that_says_itself_when_it_is_over(client: OpenAI) -> None:

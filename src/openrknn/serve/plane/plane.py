@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from openrknn.runtime.session import Session
+from openrknn.serve.client_secrets import ClientSecrets
 from openrknn.serve.errors import DeadlineError, ForbiddenError, NotReadyError, ServeError
 from openrknn.serve.llm.language import OpenLanguage
 from openrknn.serve.llm.languages import Languages, open_language
@@ -85,6 +86,7 @@ class Plane:
         total = settings.limits.total_bytes
         self.budget = Budget(total, total // _RESERVE if total >= _LEAST_TOTAL else 0)
         self.tokens = Tokens(settings.token, settings.token_file, grace_seconds=settings.token_grace_seconds)
+        self.client_secrets = ClientSecrets()
         self.pacer = Pacer(self.is_busy)
         self.rates = Rates(settings.limits.client_rate)
         self.throttled = ThrottledPool("throttled", threads=1, most_waiting=_MOST_THROTTLED, is_busy=self.is_busy)

@@ -4,4 +4,5 @@ config      what a client wants of its session, in the words of today's clients 
 formats     sound as they send it
 session     one session: sound in, events out
 route       the path
+client_secrets   keys for browsers
 """

@@ -7,6 +7,7 @@ import json
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from openrknn.serve.client_secrets import REALTIME, bearer_of
 from openrknn.serve.errors import BadRequestError
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.realtime.config import SessionConfig
@@ -30,7 +31,7 @@ def realtime_route(plane: Plane) -> WebSocketRoute:
     async def realtime(socket: WebSocket) -> None:
         await _serve(plane, socket)
 
-    return WebSocketRoute("/v1/realtime", realtime)
+    return WebSocketRoute(REALTIME, realtime)
 
 
 async def _serve(plane: Plane, socket: WebSocket) -> None:
@@ -40,7 +41,9 @@ async def _serve(plane: Plane, socket: WebSocket) -> None:
         raise BadRequestError("'intent' is 'transcription': this server writes down what is said").about("intent")
     if "call_id" in query:
         raise BadRequestError("there are no calls here that could be joined").about("call_id")
-    voice = plane.voices.find(model, "transcriber")  # before the connection is accepted: a 404 says it best
+    # Before the connection is accepted: a 404 is the best answer.
+    made: SessionConfig | None = plane.client_secrets.find(bearer_of(socket.scope))
+    config = made or SessionConfig(plane.voices.find(model, "transcriber"), model)
     seconds = plane.settings.limits.send_seconds
     offered = socket.scope.get("subprotocols", [])
     await socket.accept(_PROTOCOL if _PROTOCOL in offered else None)
@@ -50,7 +53,7 @@ async def _serve(plane: Plane, socket: WebSocket) -> None:
             await socket.send_text(json.dumps(words, ensure_ascii=False))
 
     is_old = "realtime=v1" in socket.headers.get("openai-beta", "") or "openai-beta.realtime-v1" in offered
-    session = RealtimeSession(plane, SessionConfig(voice, model), send, is_old=is_old)
+    session = RealtimeSession(plane, config, send, is_old=is_old)
     plane.under_way += 1
     try:
         await session.begin()

@@ -19,6 +19,7 @@ from openrknn.serve.plane.budget import Share
 from openrknn.serve.plane.plane import Plane
 from openrknn.serve.plane.served import Served
 from openrknn.serve.plane.uploaded_models import files_of
+from openrknn.serve.realtime.client_secrets import client_secrets_route
 from openrknn.serve.realtime.route import realtime_route
 from openrknn.serve.rest import audio, deepstack, extensions, llm_routes
 from openrknn.serve.rest import infer as infer_format
@@ -82,6 +83,7 @@ class _Api:
             *audio.routes(self._plane),
             *deepstack.routes(self._plane, self._pictures),
             realtime_route(self._plane),
+            client_secrets_route(self._plane),
             *(page.routes(self._plane) if self._settings.page else ()),
         ]
         return Router(routes, redirect_slashes=False, default=_nowhere)

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from openrknn.serve.client_secrets import REALTIME, bearer_of
 from openrknn.serve.errors import ForbiddenError, ServeError, UnauthorizedError
 from openrknn.serve.logs import one_line
 from openrknn.serve.plane.clients import client_key
@@ -40,7 +41,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _MAX_REQUEST_ID = 128
-_KEY_PROTOCOL = "openai-insecure-api-key."
 _QUIET_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready", "/metrics", "/status", "/doctor", "/ticket"})
 """Probes, Prometheus and the page ask every few seconds: they are logged at DEBUG unless something is wrong."""
 
@@ -141,10 +141,9 @@ class Middleware:
             _log({**scope, "method": "WEBSOCKET"}, "", status, time.perf_counter() - started)
 
     def _check_socket(self, scope: Scope, headers: Headers, client: str) -> None:
-        # Browsers cannot send a header of their own with a WebSocket: OpenAI's clients name the token as a protocol.
-        names = [one for one in scope.get("subprotocols", ()) if one.startswith(_KEY_PROTOCOL)]
-        given = f"Bearer {names[0].removeprefix(_KEY_PROTOCOL)}" if names else headers.get("authorization")
-        if not self._plane.tokens.is_right(given):
+        given = bearer_of(scope)
+        has_secret = scope["path"] == REALTIME and self._plane.client_secrets.find(given) is not None
+        if not has_secret and not self._plane.tokens.is_right(given):
             raise UnauthorizedError("this server requires a token: send the header `Authorization: Bearer TOKEN`")
         host = headers.get("host", "")
         if self._only_local_names and not _is_local_name(host):

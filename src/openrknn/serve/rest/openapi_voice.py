@@ -77,10 +77,13 @@ def voice_schemas() -> _Words:
             "required": ["file", "model"],
             "properties": {
                 "file": _BYTES, "model": _TEXT, "language": _TEXT, "prompt": _TEXT, "temperature": number,
-                "response_format": {"enum": ["json", "text", "srt", "verbose_json", "vtt"]},
+                "response_format": {"enum": ["json", "text", "srt", "verbose_json", "vtt", "diarized_json"]},
                 "stream": {"type": "boolean"},
                 "timestamp_granularities[]": {"type": "array", "items": {"enum": ["segment", "word"]}},
                 "include[]": {"type": "array", "items": {"enum": ["logprobs"]}},
+                "chunking_strategy": {},
+                "known_speaker_names[]": {"type": "array", "items": _TEXT},
+                "known_speaker_references[]": {"type": "array", "items": _TEXT},
             },
         },
         "SpeechRequest": {
