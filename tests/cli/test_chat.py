@@ -48,6 +48,40 @@ def test_one_answer(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(seeded) == 1
 
 
+def test_an_answer_that_is_interrupted(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C: what was written stays, also in JSON, and the exit code is that of an interruption."""
+    real = Conversation._write
+
+    def write(self: Conversation, text: str) -> None:
+        real(self, text)
+        if text.strip():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Conversation, "_write", write)
+    begun = greedy(chat_prompt("Hello"), 12)
+    found = run(capsys, "chat", model, "Hello", "--temperature", 0, "--max-tokens", 12, "--json")
+    words = json.loads(found.out)
+    assert (found.code, words["finish"], words.keys()) == (130, "cancelled", {"answer", "finish"})
+    assert begun.startswith(words["answer"])
+    assert words["answer"]
+
+
+def test_a_context_that_the_model_does_not_have(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, "chat", model, "Hello", "--max-tokens", 3, "--context", 99999)
+    assert "--context 99999: tiny has a context of 512 tokens" in found.err
+
+
+def test_what_cannot_be_read_is_named(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    assert f"{schema}: cannot be read: no such file" in run(capsys, "chat", model, "x", "--json-schema", schema).err
+    schema.write_bytes(b"{\xff")
+    assert f"{schema}: cannot be read: byte 1 is not UTF-8" in run(
+        capsys, "chat", model, "x", "--json-schema", schema).err  # fmt: skip
+    assert "nothing.txt: there is no such file" in run(capsys, "llm", "perplexity", model, "nothing.txt").err
+
+
 def test_standard_input_is_a_message(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +113,7 @@ def test_a_schema(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (["llm", "bench"], "needs a model"),
         (["llm", "bench", "tiny", "text"], "takes no 'text'"),
         (["llm", "perplexity", "tiny"], "needs a text file"),
-        (["llm", "perplexity", "tiny", "/nowhere/at/all"], "cannot be read"),
+        (["llm", "perplexity", "tiny", "/nowhere/at/all"], "there is no such file"),
         (["llm", "get", "nobody"], "no model is called 'nobody'"),
         (["llm", "bench", "tiny", "--prompt", "999"], "do not fit into the context"),
     ],

@@ -1,12 +1,14 @@
-"""`openrknn llm quantise` on a tiny model."""
+"""`openrknn llm quantise` and `llm compile` on tiny models."""
 
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import openrknn.llm.compiled_assets
@@ -14,7 +16,9 @@ import openrknn.llm.files
 import openrknn.llm.tokens
 from openrknn.llm.config import Rope
 from openrknn.llm.file import read_language
+from openrknn.llm.opening import open_model
 from tests.cli.run import run
+from tests.llm.chat_file import write_chat_model
 from tests.llm.quantise.sources import MemorySource
 
 
@@ -104,3 +108,21 @@ def test_what_is_missing_is_named(
     result = run(capsys, "llm", "quantise", "tiny.gguf", "book.txt", *words)
     assert result.code == 2
     assert message in result.err
+
+
+def test_a_graph_for_drafts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`compile --drafts 8`: the logits of eight tokens in one run, here with a vocabulary that is no whole atoms."""
+    model, made = write_chat_model(tmp_path / "model.gguf"), tmp_path / "model.rknnz"
+    result = run(capsys, "llm", "compile", model, "-o", made, "--context", 32, "--drafts", 8, "--json")
+    assert result.code == 0, result.err
+    assert [row["tokens"] for row in json.loads(result.out)["estimates"]][:2] == [1, 8]
+    with closing(open_model(made, device="software", sequences=1)) as opened:
+        engine = opened.generator.engine
+        tokens = [5, 6, 7, 8, 9, 10, 11, 12]
+        together = engine.forward(engine.new_cache(), tokens, all_logits=True)
+        cache = engine.new_cache()
+        single = np.concatenate([engine.forward(cache, [token]) for token in tokens])
+        assert together.shape == single.shape == (8, engine.config.vocabulary)
+        np.testing.assert_allclose(together, single, atol=0.05 * float(np.abs(single).max()))
+    wrong = run(capsys, "llm", "compile", model, "-o", made, "--context", 32, "--drafts", 5)
+    assert (wrong.code, "few=5: 8 can be" in wrong.err) == (2, True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.llm_quantise import add_quantise_arguments, quantised_model, run_quantise, save_language
-from openrknn.cli.common.options import positive
-from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.options import number, positive
+from openrknn.cli.common.output import CommandError, Output, reason_of
 from openrknn.cli.common.outputs import OutputFile
 from openrknn.cli.common.progress import stages
 from openrknn.extras import missing
@@ -36,6 +36,7 @@ EXAMPLES = (
     "openrknn llm inspect model.gguf",
     "openrknn llm compile model.gguf -o model.rknnz --target rk3588 --context 2048",
     "openrknn llm compile model.gguf -o model.rknnz --precision w8a8 --calibrate book.txt",
+    "openrknn llm compile model.gguf -o model.rknnz --drafts 8",
     "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
     "openrknn llm perplexity model.gguf book.txt --window 512",
     "openrknn llm quantise model.gguf book.txt --calibrate other.txt --report page.html -o model.rknnz",
@@ -54,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="CHIP", default="rk3588", help="compile: chip to compile for (rk3588)")
     parser.add_argument("--context", type=positive, metavar="N", default=1024,
                         help="compile: tokens that a conversation may have (1024)")  # fmt: skip
+    parser.add_argument("--drafts", type=number("8 or 0", 0, 8, whole=True), metavar="N", default=0,
+                        help="compile, quantise: 8 adds a graph that verifies eight drafts a run (0)")  # fmt: skip
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
     parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
@@ -78,6 +81,8 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
         return _get(arguments, output)
     if action == "compile":
         return _compile(arguments, output)
+    if arguments.text is not None and not Path(arguments.text).is_file():
+        raise CommandError(f"{arguments.text}: there is no such file")  # before a model is opened, which takes long
     try:
         from openrknn.llm.opening import open_model
 
@@ -136,8 +141,8 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         capacity = min(capacity, source.config.context // 32 * 32)
     with stages(output) as tell:
         given = source if precision == "fp16" else quantised_model(arguments, source, open_tokenizer(path), tell)
-        made = compile_language(given, arguments.target, capacity=capacity, assets=assets_of(path), progress=tell,
-                                resume=source_digest(path))  # fmt: skip
+        made = compile_language(given, arguments.target, capacity=capacity, few=arguments.drafts,
+                                assets=assets_of(path), progress=tell, resume=source_digest(path))  # fmt: skip
     save_language(made, arguments.output, output)
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
@@ -205,6 +210,12 @@ def _list(output: Output) -> int:
     return 0
 
 
+def _context(opened: LanguageModel) -> str:
+    capacity, trained = opened.generator.engine.capacity, opened.generator.engine.config.context
+    text = f"{trained:,} tokens"
+    return text if capacity == trained else f"{capacity:,} tokens in this file; the model was trained for {text}"
+
+
 def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> int:
     details, config = opened.details, opened.generator.engine.config
     heads = f"{config.heads} heads of {config.head_size}, {config.kv_heads} for keys and values"
@@ -212,7 +223,7 @@ def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> in
         "model": details.name, "architecture": details.architecture, "parameters": f"{details.parameters:,}",
         "file": f"{details.format}, mostly {details.quantisation}, {size_text(details.size_bytes)}",
         "layers": str(config.layers), "width": f"{config.width}, {config.hidden} between",
-        "attention": heads, "context": f"{config.context:,} tokens",
+        "attention": heads, "context": _context(opened),
         "vocabulary": f"{config.vocabulary:,} tokens" + (", head tied to the embedding" if config.tied_head else ""),
         "chat": "has a template" if opened.template is not None else "no template",
         "runs as": details.notice or "compiled for the NPU",
@@ -225,6 +236,7 @@ def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> in
         "format": details.format, "quantisation": details.quantisation, "size_bytes": details.size_bytes,
         "layers": config.layers, "width": config.width, "hidden": config.hidden, "heads": config.heads,
         "kv_heads": config.kv_heads, "head_size": config.head_size, "context": config.context,
+        "capacity": opened.generator.engine.capacity,
         "vocabulary": config.vocabulary, "tied_head": config.tied_head, "has_template": opened.template is not None,
         "notice": details.notice,
     })  # fmt: skip
@@ -270,7 +282,7 @@ def _perplexity(opened: LanguageModel, arguments: argparse.Namespace, output: Ou
             raise CommandError(f"{path}: more than {_MOST_TEXT} bytes of text; take a part of it")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{path}: cannot be read: {error}") from None
+        raise CommandError(f"{path}: cannot be read: {reason_of(error)}") from None
     tokens = opened.generator.vocabulary.encode(text)
     with stages(output) as tell:
         found = measure_perplexity(opened.generator.engine, tokens, window=arguments.window, progress=tell)

@@ -384,5 +384,7 @@ def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> Non
     for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):
         found = {one: (there[one].size, there[one].dtype) for one in there}
         fits = wanted.keys() == found.keys() and all(found[one][1] == np.float16 for one in wanted)
-        if not fits or any(not numbers <= found[one][0] < numbers + 32 for one, numbers in wanted.items()):
+        # Channels are padded to whole atoms, for each of the tokens.
+        room = {one: 32 * (ports.tokens if one == "logits" else 1) for one in wanted}
+        if not fits or any(not numbers <= found[one][0] < numbers + room[one] for one, numbers in wanted.items()):
             raise FormatError(f"{name}: the graph of {ports.tokens} token(s) takes and gives {found}, not {wanted}")

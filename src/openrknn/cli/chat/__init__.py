@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.options import number, positive, share, zero_or_more
-from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.output import CommandError, Output, reason_of
 from openrknn.errors import RknnError
 from openrknn.extras import missing
 
@@ -81,6 +81,9 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     try:
         if model.details.notice:
             Output.complain(f"{model.details.name}: {model.details.notice}")
+        if arguments.context and model.generator.engine.capacity < arguments.context:
+            Output.complain(f"--context {arguments.context}: {model.details.name} has a context of "
+                            f"{model.generator.engine.capacity} tokens")  # fmt: skip
         talk = Conversation(model, request, arguments.system or "", output)
         if message is not None:
             return _once(talk, message, output)
@@ -115,7 +118,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         try:
             constraint = Constraint("json_schema", Path(arguments.json_schema).read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"{arguments.json_schema}: cannot be read: {error}") from None
+            raise CommandError(f"{arguments.json_schema}: cannot be read: {reason_of(error)}") from None
     sampling = Sampling(
         temperature=arguments.temperature, top_k=arguments.top_k, top_p=arguments.top_p, min_p=arguments.min_p,
         repetition_penalty=arguments.repeat_penalty, presence_penalty=arguments.presence_penalty, seed=arguments.seed,
@@ -130,13 +133,16 @@ def _once(talk: Conversation, message: str, output: Output) -> int:
         talk.answer(message)
     except RknnError as error:
         raise CommandError(str(error)) from None
+    words: dict[str, Any] = {"answer": talk.messages[-1]["content"], "finish": talk.finish}
     numbers = talk.last
-    assert numbers is not None
-    output.data({
-        "answer": talk.messages[-1]["content"], "finish": talk.finish, "prompt_tokens": numbers.prompt_tokens,
-        "generated_tokens": numbers.generated_tokens, "first_seconds": numbers.first_seconds,
-        "tokens_per_second": numbers.generation_rate,
-    })  # fmt: skip
+    if numbers is not None:
+        words |= {
+            "prompt_tokens": numbers.prompt_tokens, "generated_tokens": numbers.generated_tokens,
+            "first_seconds": numbers.first_seconds, "tokens_per_second": numbers.generation_rate,
+        }  # fmt: skip
+    output.data(words)
+    if numbers is None:
+        raise KeyboardInterrupt  # what was written is written; the exit code says that it is not all
     return 0
 
 

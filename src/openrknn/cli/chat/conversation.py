@@ -35,6 +35,7 @@ class Conversation:
             self.messages.pop()
             raise
         written: list[str] = []
+        self.last, self.finish = None, ""
         try:
             for event in stream:
                 written.append(event.text)
@@ -77,7 +78,7 @@ class Conversation:
         """A line about the last answer."""
         one = self.last
         if one is None:
-            return "nothing was said yet"
+            return "the answer was interrupted" if self.finish == "cancelled" else "nothing was said yet"
         drafts = f", {one.accepted_tokens} of {one.drafted_tokens} drafts right" if one.drafted_tokens else ""
         return (
             f"{one.prompt_tokens} prompt tokens ({one.reused_tokens} from the cache), {one.generated_tokens} written, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.files import save_atomically
 from openrknn.cli.common.options import positive
-from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.output import CommandError, Output, reason_of
 from openrknn.cli.common.outputs import PAGE, OutputFile
 from openrknn.cli.common.progress import stages
 from openrknn.quantities import size_text
@@ -71,8 +71,8 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         )
         if arguments.output:
             made = compile_language(
-                quantised, arguments.target, capacity=arguments.context, assets=assets_of(path), progress=tell,
-                resume=source_digest(path),
+                quantised, arguments.target, capacity=arguments.context, few=arguments.drafts, assets=assets_of(path),
+                progress=tell, resume=source_digest(path),
             )  # fmt: skip
             save_language(made, arguments.output, output)
     if arguments.report:
@@ -129,7 +129,7 @@ def _tokens(tokenizer: Tokenizer, name: str, count: int) -> list[int]:
         with Path(name).open(encoding="utf-8") as file:
             text = file.read(min(count * _CHARACTERS, _MOST_BYTES))
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{name}: cannot be read: {error}") from None
+        raise CommandError(f"{name}: cannot be read: {reason_of(error)}") from None
     tokens = tokenizer.encode(text, special=False, begin=False)[:count]
     if len(tokens) < 2:
         raise CommandError(f"{name}: {len(tokens)} tokens are too few; give a text of some thousand words")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["CommandError", "Mode", "Output", "printable"]
+__all__ = ["CommandError", "Mode", "Output", "printable", "reason_of"]
 
 _PIPE_COLUMNS = 120
 
@@ -158,3 +158,10 @@ _ESCAPES = _escapes()
 def printable(text: str) -> str:
     """`text` on one line, with everything that a terminal could obey written out as an escape."""
     return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+
+
+def reason_of(error: OSError | UnicodeDecodeError) -> str:
+    """Why a text file cannot be read, without the name of the file, which is said already."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    return (error.strerror or str(error)).lower()

@@ -29,6 +29,11 @@ from openrknn.llm.files.types import GGML_FORMATS, Bytes, NumberFormat, StoredTe
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
+_OTHERS = {
+    b"RKNN": "it is a compiled model of another kind; `openrknn inspect` says what is in it",
+    b"PK\x03\x04": "it is an archive, such as a model that is compiled already (.rknnz)",
+}
+"""What people try instead."""
 _MOST_KEYS = 65_536
 _MOST_TENSORS = 65_536
 _MOST_DIMENSIONS = 4
@@ -98,7 +103,8 @@ class _Part:
     def _header(self) -> tuple[int, int]:
         start = bytes(self._bytes[:8])
         if start[:4] != MAGIC:
-            raise NotWeightsError(f"{self.path.name} is no GGUF file: it begins with {start[:4]!r}", offset=0)
+            kind = _OTHERS.get(start[:4], f"it begins with {start[:4]!r}")
+            raise NotWeightsError(f"{self.path.name} is no GGUF file: {kind}", offset=0)
         if len(start) < 8:
             raise TruncatedError(f"{self.path.name} ends inside its header", offset=len(start))
         (version,) = struct.unpack_from("<I", start, 4)
@@ -202,7 +208,7 @@ class _Part:
         return len(self._bytes) - self._at
 
     def _wrong(self, kind: type[FormatError], text: str, section: str) -> FormatError:
-        return kind(text, offset=self._at, section=section)
+        return kind(f"{self.path.name}: {text}", offset=self._at, section=section)
 
 
 def map_file(path: Path) -> Bytes:
