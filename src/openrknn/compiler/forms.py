@@ -206,7 +206,7 @@ class UnitNorm:
 
 @dataclass(frozen=True, slots=True)
 class NarrowProduct:
-    """Inputs: map of fp16, weights of int4 [O, I], scales [O]; a fourth one is added to the result."""
+    """Inputs: map of fp16, weights of int4 [O, I], scales [O, groups of I]; a fourth one is added to the result."""
 
 
 Form = (

@@ -213,7 +213,7 @@ class GraphParts:
         is_plain = bias is None and activation is None
         shape = outputs, self.graph.shape(x)[1]
         weights = self.constants.put(f"{name}_int4", lambda: integers.make()[0], shape)
-        scales = self.constants.put(f"{name}_scales", lambda: integers.make()[1], (outputs,))
+        scales = self.constants.put(f"{name}_scales", lambda: integers.make()[1], (outputs, integers.groups))
         made = self._value(name, (1, outputs, 1, self.tokens))
         joins = [addend] if addend is not None and is_plain else []
         self._op("NarrowProduct", name, [x, weights, scales, *joins], [made], NarrowProduct())

@@ -25,7 +25,8 @@ class Integers:
     scale: float | None
     """None: weights of int4 for inputs of fp16."""
     make: Callable[[], tuple[Array, Array]]
-    """([outputs, inputs], [outputs])."""
+    """([outputs, inputs], [outputs]); of int4 scales are [outputs, groups of inputs]."""
+    groups: int = 1
 
     def matrix(self) -> Array:
         """In real numbers, as weights of a convolution."""
@@ -59,10 +60,6 @@ class IntegerProducts:
 
     def __init__(self, quantised: Quantised | None) -> None:
         self._products = {} if quantised is None else dict(quantised.products)
-        for name, one in self._products.items():
-            if isinstance(one, Int4Product) and one.scales.shape[1] > 1:
-                raise OptionError(f"{name} has {one.scales.shape[1]} groups of inputs; int4 with one scale per output "
-                                  "(group=0) can be compiled, groups only be measured")  # fmt: skip
         self.online = {} if quantised is None else dict(quantised.online)
 
     @property
@@ -92,13 +89,33 @@ class IntegerProducts:
             return None
         parts = [one for one in found if isinstance(one, Int8Product | Int4Product)]
 
+        first = parts[0]
+        places = _groups(names[0], first, columns)
+
         def make() -> tuple[Array, Array]:
             stored = np.concatenate([one.weights for one in parts])[rows]
-            scales = np.concatenate([one.scales.reshape(-1) for one in parts]).astype(np.float64)[rows]
-            scales = scales if factors is None else scales * factors
+            scales = np.concatenate([one.scales for one in parts]).astype(np.float64)[rows]
+            scales = scales if factors is None else (scales.T * factors).T
             if order is not None:
                 stored, scales = stored[order], scales[order]
-            return (stored if columns is None else stored[:, columns]), scales
+            stored = stored if columns is None else stored[:, columns]
+            return stored, scales if places is None else scales[:, places]
 
-        first = parts[0]
-        return Integers(first.input_scale if isinstance(first, Int8Product) else None, make)
+        scale = first.input_scale if isinstance(first, Int8Product) else None
+        return Integers(scale, make, 1 if places is None else len(places))
+
+
+def _groups(name: str, product: Int8Product | Int4Product, columns: Array | None) -> Array | None:
+    """Groups of the inputs that are taken, which lie side by side; None: weights of int8."""
+    if isinstance(product, Int8Product):
+        return None
+    count = product.scales.shape[1]
+    inputs = np.arange(product.weights.shape[1]) if columns is None else np.asarray(columns)
+    if count == 1:
+        return np.zeros(1, np.int64)
+    size = product.weights.shape[1] // count
+    found = inputs.reshape(-1, size) // size if len(inputs) % size == 0 else np.zeros((1, 2))
+    if np.any(found != found[:, :1]) or np.any(np.diff(inputs) != 1):
+        raise OptionError(f"{name} takes its inputs in another order than groups of {size} have; quantise it with one "
+                          "scale per output")  # fmt: skip
+    return np.asarray(found[:, 0])

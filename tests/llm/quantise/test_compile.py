@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from openrknn.llm.npu import NpuEngine
 from openrknn.llm.quantise.engine import QuantisedEngine
 from openrknn.llm.quantise.measure import log_softmax
 from openrknn.llm.quantise.model import Quantised, quantise_language
+from openrknn.llm.quantise.products import Int4Product
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.weights import Floats
 
@@ -80,19 +82,21 @@ def test_what_cannot_be_compiled_is_named(quantised: Quantised) -> None:
     source = MemorySource(**CHANGES)
     with pytest.raises(OptionError, match="quantise the model with rotation"):
         compile_language(quantise_language(source, TEXTS, rotate=False), capacity=32, prefill=())
-    grouped = quantise_language(source, TEXTS, precision="w4a16", group=32)
-    with pytest.raises(OptionError, match="groups of inputs"):
-        compile_language(grouped, "rk3576", capacity=32, prefill=())
+    narrow = quantise_language(source, TEXTS, precision="w4a16", group=32)
+    o = Int4Product(np.zeros((64, 128), np.int8), np.ones((64, 4), np.float32))
+    scattered = replace(narrow, products={**narrow.products, "layers.0.o": o})
+    with pytest.raises(OptionError, match="in another order than groups of 32"):
+        compile_language(scattered, "rk3576", capacity=32, prefill=())
     whole = quantise_language(source, TEXTS, precision="w4a16", group=0)
     with pytest.raises(OptionError, match="rk3576 and rv1126b"):
         compile_language(whole, "rk3588", capacity=32, prefill=())
 
 
-@pytest.mark.parametrize("biases", [False, True])
-def test_weights_of_int4(biases: bool) -> None:
-    """W4A16 on RK3576: one task for a product, a quarter of the bytes of fp16."""
+@pytest.mark.parametrize(("biases", "group"), [(False, 0), (True, 0), (False, 32), (True, 64)])
+def test_weights_of_int4(biases: bool, group: int) -> None:
+    """W4A16 on RK3576: one task for a product or for each group of its inputs, a quarter of the bytes of fp16."""
     source = MemorySource(biases=biases, **CHANGES)
-    narrow = quantise_language(source, TEXTS, precision="w4a16", group=0, skip=["head"])
+    narrow = quantise_language(source, TEXTS, precision="w4a16", group=group, skip=["head"])
     reference = QuantisedEngine(narrow)
     wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)
     compiled = compile_language(narrow, "rk3576", capacity=32, prefill=(32,))
@@ -103,4 +107,5 @@ def test_weights_of_int4(biases: bool) -> None:
     assert error.max() < 1e-4
     assert np.square(last[0] - wanted[-1]).sum() < 1e-4 * np.square(wanted[-1]).sum()
     tensors = {one.name: one.size_bytes for one in load(read_language(compiled.data).step).graphs[0].tensors}
-    assert tensors["layers.0.up_w"] == 64 * 192 // 2
+    down = [size for name, size in tensors.items() if name.startswith("layers.0.down_w")]
+    assert down == [64 * (group or 192) // 2] * (192 // (group or 192))

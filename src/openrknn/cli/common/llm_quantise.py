@@ -34,6 +34,8 @@ def add_quantise_arguments(parser: argparse.ArgumentParser) -> None:
                         help="fp16, int8 for both (w8a8), or int4 weights (w4a16: RK3576, RV1126B)")  # fmt: skip
     parser.add_argument("--adapt", type=float, metavar="SECONDS", default=0.0,
                         help="quantise: what rounding by the data (GPTQ) may take (0)")  # fmt: skip
+    parser.add_argument("--group", type=int, metavar="N", choices=(0, 32, 64, 96, 128),
+                        help="w4a16: inputs per scale, at most; 0: all (0 with -o, else 128)")  # fmt: skip
     parser.add_argument("--limit", type=positive, metavar="N", default=2048,
                         help="quantise: tokens of the text to measure with (2048)")  # fmt: skip
     parser.add_argument("--layers", action="store_true", help="quantise: measure each layer, too")
@@ -102,11 +104,12 @@ def quantised_model(
     from openrknn.llm.quantise.model import quantise_language
 
     is_int4, prefix = arguments.precision == "w4a16", _prefix(tokenizer)
+    group = (0 if arguments.output else 128) if arguments.group is None else arguments.group
     calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
     size = min(arguments.window, source.config.context)
     return quantise_language(
         source, list(windows(calibration, prefix, size)), precision="w4a16" if is_int4 else "w8a8", prefix=prefix,
-        online=not is_int4, adapt_seconds=arguments.adapt, group=0 if arguments.output else 128,
+        online=not is_int4, adapt_seconds=arguments.adapt, group=group,
         skip=["head"] if is_int4 else [], progress=tell,
     )  # fmt: skip
 
