@@ -61,7 +61,7 @@ def test_a_model_is_quantised_measured_and_written(folder: Path, capsys: pytest.
 
 def test_int4_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("llm", "quantise", folder / "tiny.gguf", folder / "book.txt", "--calibrate", folder / "other.txt")
-    result = run(capsys, *words, "--precision", "w4a16", "--adapt", 10, "--limit", 30)
+    result = run(capsys, *words, "--precision", "w4a16", "--adapt", 10, "--limit", 30, "--group", 32)
     assert result.code == 0, result.err
     assert float(result.out.split()[1]) > 0
 
