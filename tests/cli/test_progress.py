@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from openrknn.cli.common.output import Mode, Output
-from openrknn.cli.common.progress import ProgressLines, lines_for, stages
+from openrknn.cli.common.progress import ProgressLines, lines_for, stages, waiting
 
 
 def test_short_work_prints_nothing_and_long_work_a_line_now_and_then() -> None:
@@ -35,3 +37,21 @@ def test_stages_without_a_terminal_are_lines(monkeypatch: pytest.MonkeyPatch) ->
     with stages(Output()) as tell:
         assert isinstance(tell, ProgressLines)
         tell("read", 1, 2)
+
+
+def test_work_in_one_piece_prints_lines_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENRKNN_PROGRESS")
+    written: list[str] = []
+    seen = threading.Event()
+
+    def write(text: str) -> None:
+        written.append(text)
+        seen.set()
+
+    with waiting(Output(), "profiling", first=0.0, write=write):
+        assert seen.wait(60)
+    assert written[0].startswith("profiling ... ")
+    for output, stage in ((Output(Mode.QUIET), "profiling"), (Output(Mode.JSON), "profiling"), (Output(), "")):
+        with waiting(output, stage, first=0.0, write=write):
+            assert threading.current_thread() is threading.main_thread()
+    assert not any(thread.name == "progress" for thread in threading.enumerate())

@@ -5,6 +5,7 @@ A command is a module in this package, named in `commands.NAMES`, with
     NAME = "inspect"
     HELP = "one line for `openrknn --help`"
     EXAMPLES = ("openrknn inspect model.rknn",)         # optional, shown by `openrknn inspect --help`
+    WAITS = "reading the model"                         # optional: printed when it takes longer than two seconds
     def add_arguments(parser: argparse.ArgumentParser) -> None: ...
     def run(arguments: argparse.Namespace, output: Output) -> int: ...
 

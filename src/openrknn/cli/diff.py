@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "diff"
 HELP = "show what differs between two models"
+WAITS = "comparing"
 DESCRIPTION = """Show what differs between two models: versions, chip, inputs and outputs, operators and where they run,
 tensors and their quantisation, weights (how many and by how much), register commands (task by task, field by field)
 and memory. Weights of models for different chips or with different types are compared as real numbers.

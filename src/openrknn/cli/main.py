@@ -22,6 +22,7 @@ from openrknn.cli.common.explained import page_for
 from openrknn.cli.common.files import os_problem
 from openrknn.cli.common.output import CommandError, Mode, Output
 from openrknn.cli.common.outputs import add_force, check_outputs, input_paths
+from openrknn.cli.common.progress import waiting
 from openrknn.errors import InputWarning, RknnError
 from openrknn.wholefiles import protected
 
@@ -178,8 +179,9 @@ def _run(words: list[str]) -> int:
         return EXIT_IMPOSSIBLE
     command: Command = arguments.command_module
     check_outputs(arguments.command_parser, arguments)
-    with protected(input_paths(arguments)):
-        return command.run(arguments, _output(arguments))
+    output = _output(arguments)
+    with protected(input_paths(arguments)), waiting(output, getattr(command, "WAITS", "")):
+        return command.run(arguments, output)
 
 
 def _unknown(word: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 HELP = "compare an NPU with the software NPU, byte for byte, on a battery of small tasks"
+WAITS = "running the cases"
 DESCRIPTION = """Run a battery of small tasks on a device and on the software NPU, and compare every byte. Each task
 asks one question about the hardware: which way halves are rounded, whether a shift floors, and so on, and the answer
 names the rule that this NPU has. Please send us the report: it says which rules of the software NPU differ from

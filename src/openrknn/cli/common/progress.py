@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from openrknn.cli.common.output import Output
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["ProgressLines", "Tell", "bar_for", "lines_for", "stages"]
+__all__ = ["ProgressLines", "Tell", "bar_for", "lines_for", "stages", "waiting"]
 
 Tell = Callable[[str, int, int], None]
 """Takes (stage, done, of)."""
@@ -44,6 +45,31 @@ class ProgressLines:
 def lines_for(output: Output) -> ProgressLines | None:
     """Progress as lines; None where no one reads them: --quiet, --json, or `OPENRKNN_PROGRESS=off`."""
     return ProgressLines() if output.is_human and os.environ.get("OPENRKNN_PROGRESS") != "off" else None
+
+
+@contextmanager
+def waiting(
+    output: Output, stage: str, *, first: float = _FIRST, write: Callable[[str], None] = Output.complain
+) -> Iterator[None]:
+    """Lines for work in one piece: the stage and the seconds so far, after two seconds and then every ten."""
+    if not stage or lines_for(output) is None:
+        yield
+        return
+    begun, over = time.monotonic(), threading.Event()
+
+    def watch() -> None:
+        wait = first
+        while not over.wait(wait):
+            write(f"{stage} ... {time.monotonic() - begun:.0f} s")
+            wait = _EVERY
+
+    thread = threading.Thread(target=watch, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager

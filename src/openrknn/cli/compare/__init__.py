@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NAME = "compare"
 HELP = "compare a model with its ONNX source, layer by layer: where does accuracy get lost?"
+WAITS = "comparing"
 DESCRIPTION = """Run a .rknn on the software NPU and the ONNX model that it was made from beside it, and compare every
 tensor that both have. By default both run freely, so errors add up. With --isolate every operator is given the
 reference's numbers, so that only its own error shows. --reference quantized gives the ONNX model the weights of the

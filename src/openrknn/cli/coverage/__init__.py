@@ -9,6 +9,7 @@ from openrknn.cli.common.output import Output
 
 NAME = "coverage"
 HELP = "show which registers and modes models use and what the software NPU implements"
+WAITS = "checking"
 DESCRIPTION = """Decode the command streams of models as the software NPU would, without running them: which registers,
 fields and modes they use, which of them a block computes with, which it knows to have no effect, and what is missing,
 with the file, task and operator. Exit code 1 if something is missing."""

@@ -11,6 +11,7 @@ from openrknn.cli.common.parts import bundle_in
 
 NAME = "inspect"
 HELP = "show what is in a model, what to feed it and what to watch out for"
+WAITS = "reading the model"
 DESCRIPTION = """Show what is in a model: who built it for which chip, which runtime loads it, what to feed and how to
 read the results, which operators run where, how much work and memory it needs, and what to watch out for. Of a model
 in parts (.rknnz): the parts for NPU and CPU in their order, and why each is where it is."""

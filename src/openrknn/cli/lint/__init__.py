@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "lint"
 HELP = "find conversion mistakes that a board would run without an error"
+WAITS = "checking"
 DESCRIPTION = """Look for mistakes in the commands, weights and scales of models: tensors that are read in a different
 layout than they were written in, or that are never written; multipliers that overflowed; outputs that can never cross
 their decision point; constant channels; sums in which one operand vanishes. No board is needed, and nothing is run

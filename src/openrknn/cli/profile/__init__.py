@@ -12,6 +12,7 @@ from openrknn.cli.common.parts import bundle_in
 
 NAME = "profile"
 HELP = "show what each operator costs: time on a board (estimated), time here (measured)"
+WAITS = "profiling"
 DESCRIPTION = """Show what each operator costs, with the columns of the table that the vendor's runtime prints on a
 board. Board time is an estimate: for each task the slowest of MAC array, lookup table, DPU and memory, plus the
 overhead of starting tasks and jobs. The rates are fitted to published measurements; the range is their spread, see

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "run a model on a picture or an array and show the result"
+WAITS = "running the model"
 DESCRIPTION = """Run a model on this machine: on its NPU, or on the software NPU, which needs neither a board nor the
 vendor's library. Pictures are scaled, cropped and colour-ordered as the model expects. For a classifier the best
 classes are shown, with names if a labels.txt or *_labels.txt with the right number of lines is beside the model; for
