@@ -198,21 +198,38 @@ def test_progress_is_told(source: MemorySource) -> None:
     assert 0.3 < shares[len(shares) // 2] < 0.7
 
 
+class Unread:
+    """A model whose weights are not looked at."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.config = replace(TINY, **changes)
+
+    def names(self) -> list[str]:
+        return []
+
+    def get(self, name: str) -> Floats:
+        raise AssertionError(name)
+
+    def rows(self, name: str, first: int, count: int) -> Floats:
+        raise AssertionError(name)
+
+
 def test_models_beyond_the_addresses_are_refused_before_they_are_read() -> None:
-    class Large:
-        config = replace(TINY, width=8192, hidden=8192, layers=32)
-
-        def names(self) -> list[str]:
-            return []
-
-        def get(self, name: str) -> Floats:
-            raise AssertionError(name)
-
-        def rows(self, name: str, first: int, count: int) -> Floats:
-            raise AssertionError(name)
-
-    with pytest.raises(OptionError, match="4 GB that an NPU addresses"):
-        compile_language(Large(), capacity=64)
+    """With what fits instead."""
+    with pytest.raises(OptionError, match="4 GB that an NPU addresses in one job: no precision of this chip"):
+        compile_language(Unread(width=8192, hidden=8192, layers=32), capacity=64)
+    large = Unread(width=4096, hidden=8192, layers=28)
+    with pytest.raises(OptionError, match=r"in one job: w8a8 fits, with 2,863,431,680 bytes of weights"):
+        compile_language(large, capacity=64)
+    with pytest.raises(OptionError, match="no precision of this chip makes it fit"):
+        compile_language(large, "rk3566", capacity=64)
+    deep = Unread(width=4096, layers=600, context=1 << 16)
+    with pytest.raises(OptionError, match=r"in one job: a capacity of \d+ tokens fits; w8a8 fits") as caught:
+        compile_language(deep, capacity=8192)
+    fits = int(str(caught.value).partition("a capacity of ")[2].split()[0])
+    for capacity, error in ((fits, AssertionError), (fits + 32, OptionError)):
+        with pytest.raises(error):
+            compile_language(deep, capacity=capacity)
 
 
 def test_the_file_says_what_it_is(compiled: CompiledLanguage) -> None:

@@ -46,7 +46,7 @@ _BOUNDED = (0, 8)
 """ZIP_STORED, ZIP_DEFLATED: Python inflates the others whole, whatever one asks for."""
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _MAX_BYTES = 2**32
-"""Of all parts."""
+"""Of all parts that are read into memory."""
 _MOST_PARTS = 10_000
 _LARGEST = 2**62
 _OPTIONAL = ("made_by", "precision", "padded", "notes", "masks")
@@ -265,19 +265,25 @@ def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int
         )
 
 
+def _can_be_mapped(info: zipfile.ZipInfo) -> bool:
+    """Whether it lies in the file as it is, and is worth it."""
+    return info.compress_type == 0 and info.file_size >= _LARGE and not info.flag_bits & 1
+
+
 def _files(archive: zipfile.ZipFile, name: str, mapped: str | None = None) -> dict[str, bytes | memoryview]:
     # `is_dir` of zipfile fails on a member without a name; a name that no part has is not read.
     entries = [info for info in archive.infolist()
                if info.filename != _MANIFEST and info.filename[-1:] not in ("", "/")]  # fmt: skip
-    total = sum(info.file_size for info in entries)
+    views = {info.filename for info in entries if mapped is not None and _can_be_mapped(info)}
+    total = sum(info.file_size for info in entries if info.filename not in views)
     if total > _MAX_BYTES or len(entries) > _MOST_PARTS:
-        raise FormatError(f"{name} has {len(entries)} parts of {total} bytes together; {_MAX_BYTES} are allowed")
+        raise FormatError(f"{name} has {len(entries)} parts of {total} bytes to read; {_MAX_BYTES} are allowed")
     files: dict[str, bytes | memoryview] = {}
     whole = None
     for info in entries:
         if info.compress_type not in _BOUNDED:
             raise FormatError(f"{info.filename} of {name} is packed in an unusual way; deflate is read")
-        if mapped is not None and info.compress_type == 0 and info.file_size >= _LARGE and not info.flag_bits & 1:
+        if info.filename in views and mapped is not None:
             if whole is None:
                 with open(mapped, "rb") as file:
                     whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -133,7 +133,8 @@ def compile_language(
     if quantised is not None and source.config.head_size % HEAD_GROUP:
         raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
     _check_options(source, capacity, prefill, few)
-    _check_bytes(_weight_bytes(source.config, products), source.config, capacity)
+    _check_bytes(_weight_bytes(source.config, products), source.config, capacity,
+                 _weight_numbers(source.config) if quantised is None and chip.scales_tables else None)  # fmt: skip
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *([few] if few else []), *sorted(set(prefill))]
@@ -192,12 +193,21 @@ def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:
 
 def _weight_bytes(config: LanguageConfig, products: IntegerProducts) -> int:
     """About: what the matrices take, before any of them is read."""
+    return int(sum(products.bytes_of(name) * size for name, size in _sizes(config).items()))
+
+
+def _weight_numbers(config: LanguageConfig) -> int:
+    return sum(_sizes(config).values())
+
+
+def _sizes(config: LanguageConfig) -> dict[str, int]:
+    """Product -> numbers in its matrix."""
     heads, groups = config.heads * config.head_size, config.kv_heads * config.head_size
     each = {"q": heads, "k": groups, "v": groups, "o": heads, "up": config.hidden, "down": config.hidden}
     each |= {"gate": config.hidden} if config.gated else {}
-    numbers = {f"layers.{layer}.{kind}": size for layer in range(config.layers) for kind, size in each.items()}
-    numbers |= {} if makes_embeddings(config) else {"head": config.vocabulary}
-    return int(sum(products.bytes_of(name) * size * config.width for name, size in numbers.items()))
+    rows = {f"layers.{layer}.{kind}": size for layer in range(config.layers) for kind, size in each.items()}
+    rows |= {} if makes_embeddings(config) else {"head": config.vocabulary}
+    return {name: size * config.width for name, size in rows.items()}
 
 
 def check_int4(target: str) -> None:
@@ -207,13 +217,20 @@ def check_int4(target: str) -> None:
         raise OptionError(f"{chip.name}: it has no int4 weights for fp16; rk3576 and rv1126b have")
 
 
-def _check_bytes(weights: int, config: LanguageConfig, capacity: int) -> None:
+def _check_bytes(weights: int, config: LanguageConfig, capacity: int, eights: int | None = None) -> None:
+    """`eights`: what the weights would take in int8, where they are not."""
     cache = 0 if makes_embeddings(config) else 2 * cache_numbers(config, capacity)
-    if weights + cache > _MOST_BYTES:
-        raise OptionError(
-            f"weights of {weights:,} bytes and a cache of {cache:,} are more than the 4 GB that an NPU addresses; "
-            "quantise the model, or choose a smaller capacity"
-        )
+    if weights + cache <= _MOST_BYTES:
+        return
+    can = []
+    room = (_MOST_BYTES - weights) * capacity // cache // 32 * 32 if cache else 0
+    if room >= 32:
+        can.append(f"a capacity of {room} tokens fits")
+    if eights is not None and eights + cache <= _MOST_BYTES:
+        can.append(f"w8a8 fits, with {eights:,} bytes of weights (llm compile --precision w8a8 --calibrate TEXT)")
+    advice = "; ".join(can) or "no precision of this chip makes it fit; choose a smaller model, or compute on the CPU"
+    raise OptionError(f"weights of {weights:,} bytes and a cache of {cache:,} are more than the 4 GB that an NPU "
+                      f"addresses in one job: {advice}")  # fmt: skip
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int], few: int) -> None:
