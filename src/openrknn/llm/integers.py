@@ -106,7 +106,7 @@ class IntegerProducts:
 
 
 def _groups(name: str, product: Int8Product | Int4Product, columns: Array | None) -> Array | None:
-    """Groups of the inputs that are taken, which lie side by side; None: weights of int8."""
+    """Groups of the inputs that are taken, which are contiguous; None: weights of int8."""
     if isinstance(product, Int8Product):
         return None
     count = product.scales.shape[1]

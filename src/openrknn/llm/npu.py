@@ -37,7 +37,7 @@ from openrknn.runtime.session import Session
 
 _MOST_RESIDENT = 8
 _RESIDENT_BYTES = 1 << 28
-"""Of all sequences in the memory of the NPU together, where nobody says how many."""
+"""Limit of all resident caches together, unless `resident` is given."""
 _WORTH = 4
 """Tokens from which on a graph of many is faster than one after the other."""
 
@@ -51,9 +51,9 @@ class NpuCache:
         self._engine: NpuEngine | None = engine
         self._tokens = list(tokens)
         self._rows = rows
-        """[layers, 2, kv_heads, tokens, size], where somebody gave them."""
+        """[layers, 2, kv_heads, tokens, size], of a cache that was restored."""
         self._parked = parked
-        """As they lay on the device. Neither: they are there, or there are none."""
+        """In the layout of the device. Neither: they are on the device, or there are none."""
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -261,7 +261,7 @@ class NpuEngine:
         return self._held.get(cache, self._places[0]).rows(count, cache._parked)
 
     def parked_of(self, cache: NpuCache) -> Parked | None:
-        """A copy of a sequence that is on the device, as it lies there; of others what they have."""
+        """A copy of a sequence that is on the device, in its layout; of others what they have."""
         place = self._held.get(cache)
         return cache._parked if place is None else place.park(len(cache.tokens))
 

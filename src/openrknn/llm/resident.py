@@ -2,7 +2,7 @@
 
 The cache is weights of products: keys [layers, heads, groups of rows, ...], values [layers, heads, ..., blocks of
 rows, ...]. Rows up to a position are whole groups and blocks, so that a sequence moves out and in as a few large
-pieces, as they lie; `rows` puts single rows together where somebody wants to see them.
+pieces, without a change of layout; `rows` gives single rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Half = npt.NDArray[np.float16]
 
 
 class Parked(NamedTuple):
-    """Keys and values as they lie in the memory of the NPU. Nobody writes to them, so that copies share them."""
+    """Keys and values in the layout of NPU memory. They are never written to, so copies share them."""
 
     keys: Half
     values: Half
@@ -78,7 +78,7 @@ class Resident:
         self.write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
 
     def park(self, count: int) -> Parked:
-        """A copy of the rows before `count`, and of what lies in the same groups."""
+        """A copy of the rows before `count`, and of the rest of their groups."""
         groups, blocks = -(-count // self._layout.kernels), -(-count // self._layout.value_channels)
         return Parked(np.array(self._keys[:, :, :groups]), np.array(self._values[:, :, :, :blocks]))
 
