@@ -353,8 +353,8 @@ def test_a_client_that_goes_away_costs_one_step(tmp_path: Any) -> None:
     gate, steps = threading.Event(), []
 
     class Slow(FakeTranscriber):
-        def stream(self, *, partial: float = 0.25, options: Any = None) -> Any:
-            made = super().stream(partial=partial, options=options)
+        def stream(self, *, partial: float = 0.25, options: Any = None, rules: Any = None) -> Any:
+            made = super().stream(partial=partial, options=options, rules=rules)
             feed = made.feed
 
             def slow(samples: Any) -> Any:

@@ -125,7 +125,8 @@ def test_a_browser_needs_no_token_but_a_secret(server: Server, client: OpenAI) -
         session=cast("Any", wanted), expires_after={"anchor": "created_at", "seconds": 60}
     )
     assert made.value.startswith("ek_")
-    assert made.session.to_dict()["audio"]["input"]["turn_detection"] is None
+    told: Any = made.session.to_dict()
+    assert told["audio"]["input"]["turn_detection"] is None
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key=made.value, timeout=PATIENCE, max_retries=0) as browser:
         with connected(browser) as connection:
             (created,) = until_type(connection, "session.created")
