@@ -24,7 +24,9 @@ from openrknn.compiler.sequence.rewrite import CROSS_MASK, MASK, Step, rewritten
 from openrknn.compiler.sequence.roles import find_roles
 from openrknn.compiler.sequence.tables import Table
 from openrknn.compiler.sequence.tidy import tidy
+from openrknn.compiler.write import join_models
 from openrknn.container.sequence import BoundInput, CacheInput, DecoderFile, TableEntry, write_decoder
+from openrknn.container.writer import encode
 
 Source = str | os.PathLike[str] | bytes | Any
 _MOST_ROWS = 65536
@@ -112,16 +114,21 @@ def pack_decoder(
     states: Cross | None = None,
     files: Mapping[str, bytes] | None = None,
     checks: dict[str, CheckResult] | None = None,
+    many: Any | None = None,
     **options: Unpack[CompileKeywords],
 ) -> bytes:
     """A step that is written already: compile it and put everything into a file.
 
     `frames` are what the encoder gives at the most; a step with `shapes=` for several has a graph for each of them.
+    `many`: the same step for several tokens at once, with the same names; it shares the weights.
     """
     compiled = compile_model(step.model, target, **options)
     if checks is not None:
         checks["step.rknn"] = compiled.check
-    inside = {"step.rknn": compiled.data, **(files or {})}
+    data = compiled.data
+    if many is not None:
+        data = encode(join_models([compiled.model, compile_model(many, target, **options).model]))
+    inside = {"step.rknn": data, **(files or {})}
     tables = tuple(_entry(name, table, inside) for name, table in step.tables.items())
     inputs = {entry.name for entry in step.model.graph.input}
     return write_decoder(

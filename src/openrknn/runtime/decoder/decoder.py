@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,22 @@ from openrknn.device import Device
 from openrknn.names import NamedOptions
 from openrknn.runtime.decoder.cross import CrossAttention
 from openrknn.runtime.decoder.graphs import StepGraph, sizes_of
+from openrknn.runtime.decoder.many import WORTH, ManyGraph
 from openrknn.runtime.decoder.rows import Table
 from openrknn.runtime.errors import CacheFullError, ClosedError
 from openrknn.runtime.program.cpu import CustomOperator
+from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
+
+
+class Fed(NamedTuple):
+    """A part of a text that was fed."""
+
+    first: int
+    """The place of its first token."""
+    logits: npt.NDArray[np.float32]
+    """[tokens, vocabulary]; good until the next part."""
+    outputs: Mapping[str, npt.NDArray[np.float32]]
 
 
 class Decoder(NamedOptions, AsyncClosing):
@@ -68,7 +80,8 @@ class Decoder(NamedOptions, AsyncClosing):
             self._tokens = min(len(table) for table in self._tables if table.by == "token")
             self._sizes = sizes_of(self.file, self._session)
             self._graphs: dict[int, StepGraph] = {}
-            self._graph = self._open(int(np.argmax([frames for frames, _ in self._sizes])))
+            self._many: dict[int, ManyGraph] = {}
+            self._graph = self._open(max(self._singles, key=lambda number: self._sizes[number].frames))
             if self.file.bound:
                 self._cross = CrossAttention(self.file, self._session, self._graph, options)
             self.reset()
@@ -82,6 +95,23 @@ class Decoder(NamedOptions, AsyncClosing):
         graph = self._graphs[number]
         graph.widen(self._beams)
         return graph
+
+    @property
+    def _singles(self) -> list[int]:
+        """The graphs that take one token."""
+        return [number for number, size in enumerate(self._sizes) if size.tokens == 1]
+
+    def _open_many(self) -> ManyGraph | None:
+        """The graph of several tokens that belongs to the current one, if the file has one and the device shares it."""
+        here = self._graph
+        if not isinstance(here.program, Program):
+            return None
+        for number, (frames, rows, tokens) in enumerate(self._sizes):
+            if tokens > 1 and (frames, rows) == (here.frames, here.capacity):
+                if number not in self._many:
+                    self._many[number] = ManyGraph(self.file, self._session, number, tokens, here, self._tables)
+                return self._many[number]
+        return None
 
     # -- what it is ----------------------------------------------------------------------------------------------
 
@@ -148,15 +178,16 @@ class Decoder(NamedOptions, AsyncClosing):
         elif states is None:
             raise ValueError("start takes the encoder's states (an array, or arrays by name)")
         else:
-            if len(self._sizes) > 1:
+            if len(self._singles) > 1:
                 self._choose(self._cross.frames_of(states), tokens)
             self._cross.start(states, self._graph)
         self.reset()
 
     def _choose(self, frames: int, tokens: int) -> None:
         """The smallest graph with room for all; if there is none, the largest, whose checks say what is wrong."""
-        fitting = [(size, number) for number, size in enumerate(self._sizes) if size[0] >= frames and size[1] >= tokens]
-        number = min(fitting)[1] if fitting else int(np.argmax([size[0] for size in self._sizes]))
+        sizes = {number: self._sizes[number] for number in self._singles}
+        fitting = [(size, number) for number, size in sizes.items() if size.frames >= frames and size.rows >= tokens]
+        number = min(fitting)[1] if fitting else max(sizes, key=lambda one: sizes[one].frames)
         self._graph = self._open(number)
 
     def reset(self) -> None:
@@ -186,21 +217,45 @@ class Decoder(NamedOptions, AsyncClosing):
 
         The array is good until the next step.
         """
-        self._check_open()
-        if self._cross is not None and not self._cross.is_started:
-            raise ValueError("a step without an encoder's states: call start first")
-        if self.length >= self.capacity:
-            raise CacheFullError(f"{self.length} tokens fill the cache; compile with a larger one (--cache), or reset")
+        self._check_room(1)
         is_one = isinstance(token, int | np.integer)
         tokens = [int(token)] if isinstance(token, int | np.integer) else [int(one) for one in token]
         if len(tokens) != self._beams:
             raise ValueError(f"{len(tokens)} tokens were given for {self._beams} beams")
-        wrong = next((one for one in tokens if not 0 <= one < self._tokens), None)
-        if wrong is not None:
-            raise ValueError(f"token {wrong} was given; there are {self._tokens}, from 0 on")
+        self._check_tokens(tokens)
         found = self._graph.step(tokens, self.length)
         self.length += 1
         return found[0] if is_one else np.stack(found)
+
+    def feed(self, tokens: Sequence[int], outputs: Sequence[str] = ()) -> Iterator[Fed]:
+        """Several tokens that are known already, in as few runs as the file has graphs for; one beam.
+
+            for part in decoder.feed(prompt):
+                logits = part.logits[-1]                # after the last token, at the end
+
+        `outputs` are others that are wanted, whose last dimension are the tokens of a part.
+        """
+        if self._beams != 1:
+            raise ValueError(f"a text is fed to one beam; there are {self._beams}")
+        given = [int(token) for token in tokens]
+        self._check_room(len(given))
+        self._check_tokens(given)
+        return self._fed(given, outputs)
+
+    def _fed(self, tokens: list[int], outputs: Sequence[str]) -> Iterator[Fed]:
+        at, many = 0, self._open_many() if len(tokens) >= WORTH else None
+        while at < len(tokens):
+            if many is not None and len(tokens) - at >= WORTH:
+                part = tokens[at : at + many.tokens]
+                many.run(part, self.length)
+                self.length += len(part)
+                others = {name: many.output(name)[..., : len(part)] for name in outputs}
+                yield Fed(at, many.logits()[: len(part)], others)
+            else:
+                part = tokens[at : at + 1]
+                logits = self.step(part[0])
+                yield Fed(at, logits[None], {name: self._graph.other(name) for name in outputs})
+            at += len(part)
 
     def output(self, name: str) -> npt.NDArray[np.float32]:
         """What the last step gave beside logits and caches, such as scores of attention. One beam only."""
@@ -227,6 +282,19 @@ class Decoder(NamedOptions, AsyncClosing):
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.length} of {self.capacity} tokens, {self.beams} beam(s)"
         return f"<Decoder {self.file.path or 'from bytes'} {state}>"
+
+    def _check_room(self, count: int) -> None:
+        self._check_open()
+        if self._cross is not None and not self._cross.is_started:
+            raise ValueError("a step without an encoder's states: call start first")
+        if self.length + count > self.capacity:
+            more = f" and {count} more do not fit into it" if count > 1 else " fill the cache"
+            raise CacheFullError(f"{self.length} tokens{more}; compile with a larger one (--cache), or reset")
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        wrong = next((one for one in tokens if not 0 <= one < self._tokens), None)
+        if wrong is not None:
+            raise ValueError(f"token {wrong} was given; there are {self._tokens}, from 0 on")
 
     def _check_open(self) -> None:
         if self._closed:

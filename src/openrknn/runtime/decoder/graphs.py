@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +23,9 @@ class _Lane:
     """One hypothesis: a program with caches of its own; everything else belongs to the first lane."""
 
     def __init__(self, binding: Binding, file: DecoderFile) -> None:
-        program = _program(binding)
+        program = program_of(binding)
         self.binding = binding
-        inputs, outputs = _stored(program)
+        inputs, outputs = stored_ports(program)
         self.caches = [inputs[one.input] for one in file.caches]
         self.writers = [RowWriter(inputs[one.input], outputs[one.output], one.axis) for one in file.caches]
 
@@ -40,9 +41,9 @@ class StepGraph:
     def __init__(self, file: DecoderFile, session: Session, number: int, tables: Sequence[Table]) -> None:
         self._file, self._session, self._number = file, session, number
         first = session.bind(pixels=False, graph=number)
-        self.program: Runnable = _program(first)
-        inputs, outputs = _stored(self.program)
-        self.frames, self.capacity = _check_ports(file, inputs, outputs)
+        self.program: Runnable = program_of(first)
+        inputs, outputs = stored_ports(self.program)
+        self.frames, self.capacity = check_ports(file, inputs, outputs)
         self._lanes = [_Lane(first, file)]
         self._rows = [(inputs[table.input], table) for table in tables]
         self._mask = FilledRow(inputs[file.mask], -MASKED) if file.mask else None
@@ -51,6 +52,16 @@ class StepGraph:
         self._logits = next(port for port in self.program.outputs if port.name == "logits")
         known = {"logits", *(one.output for one in file.caches)}
         self._others = {port.name: port for port in self.program.outputs if port.name not in known}
+
+    @property
+    def writers(self) -> list[RowWriter]:
+        """Of the first hypothesis."""
+        return self._lanes[0].writers
+
+    def filled(self, position: int) -> None:
+        """Attention sees this row of the caches from now on."""
+        if self._mask is not None:
+            self._mask.add(position)
 
     @property
     def step_bytes(self) -> int:
@@ -104,8 +115,7 @@ class StepGraph:
             for writer in lane.writers:
                 writer.write(position)
             found.append(self._logits.read("float").reshape(-1))
-        if self._mask is not None:
-            self._mask.add(position)
+        self.filled(position)
         return found
 
     def other(self, name: str) -> Array:
@@ -130,44 +140,59 @@ class StepGraph:
         self._lanes = [*made, *spare]
 
 
-def sizes_of(file: DecoderFile, session: Session) -> list[tuple[int, int]]:
-    """(frames, tokens) of each graph in the step's model."""
+class Size(NamedTuple):
+    """Of a graph in the step's model."""
+
+    frames: int
+    rows: int
+    """Of the caches."""
+    tokens: int
+    """That a run takes."""
+
+
+def sizes_of(file: DecoderFile, session: Session) -> list[Size]:
+    """Of each graph in the step's model."""
     found = []
     for graph in session.model.graphs:
-        shapes = {graph.tensors[index].name: graph.tensors[index].shape for index in graph.inputs}
+        shapes = {graph.tensors[index].name: graph.tensors[index].shape for index in (*graph.inputs, *graph.outputs)}
         try:
-            rows = shapes[file.caches[0].input][file.caches[0].axis]
+            cache = file.caches[0]
+            rows, tokens = (shapes[name][cache.axis] for name in (cache.input, cache.output))
             frames = shapes[file.bound[0].input][file.bound[0].axis] if file.bound else 0
         except (KeyError, IndexError):
             raise FormatError(f"{file.path or 'the decoder'}: its step has other inputs than it says") from None
-        found.append((int(frames), min(int(rows), file.capacity)))
+        found.append(Size(int(frames), min(int(rows), file.capacity), int(tokens)))
+    if all(size.tokens != 1 for size in found):
+        raise FormatError(f"{file.path or 'the decoder'}: it has no graph for one token")
     return found
 
 
-def _program(binding: Binding) -> Runnable:
+def program_of(binding: Binding) -> Runnable:
+    """What runs; a closed session has nothing."""
     if binding.program is None:
         raise ClosedError("the decoder's session is closed")
     return binding.program
 
 
-def _stored(program: Runnable) -> tuple[dict[str, StoredTensor], dict[str, StoredTensor]]:
+def stored_ports(program: Runnable) -> tuple[dict[str, StoredTensor], dict[str, StoredTensor]]:
+    """Inputs and outputs by name."""
     inputs = {port.name: port.stored for port in program.inputs}
     return inputs, {port.name: port.stored for port in program.outputs}
 
 
-def _check_ports(
-    file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs: Mapping[str, StoredTensor]
+def check_ports(
+    file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs: Mapping[str, StoredTensor], tokens: int = 1
 ) -> tuple[int, int]:
-    """(frames, tokens). The manifest and the model have to agree: a file is not to be trusted."""
+    """(frames, rows) of a graph for so many tokens. The manifest and the model have to agree: a file is not to be trusted."""
     name = file.path or "the decoder"
     shapes = {table.input: table.shape for table in file.tables}
     for given, shape in shapes.items():
-        if given not in inputs or inputs[given].tensor.elements != int(np.prod(shape)):
+        if given not in inputs or inputs[given].tensor.elements != tokens * int(np.prod(shape)):
             raise FormatError(f"{name}: its table for {given!r} does not fit an input of the step")
     rows = {_rows(name, inputs, cache.input, cache.axis) for cache in file.caches}
     frames = {_rows(name, inputs, one.input, one.axis) for one in file.bound} or {0}
     made = {_rows(name, outputs, cache.output, cache.axis) for cache in file.caches}
-    if len(rows) != 1 or len(frames) != 1 or made != {1}:
+    if len(rows) != 1 or len(frames) != 1 or made != {tokens}:
         raise FormatError(
             f"{name}: its caches have {sorted(rows)} rows, {sorted(made)} new ones, and {sorted(frames)} frames"
         )
@@ -178,7 +203,7 @@ def _check_ports(
     unknown = next((given for given in inputs if given not in fed), None)
     if unknown is not None:
         raise FormatError(f"{name}: nothing says what to feed {unknown!r} with")
-    if "logits" not in outputs or outputs["logits"].tensor.elements != file.vocabulary:
+    if "logits" not in outputs or outputs["logits"].tensor.elements != tokens * file.vocabulary:
         raise FormatError(f"{name}: its step does not give {file.vocabulary} logits")
     return max(frames), min(max(rows), file.capacity)
 

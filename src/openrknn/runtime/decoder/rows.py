@@ -44,29 +44,33 @@ def _place(stored: StoredTensor, axis: int) -> Callable[[int], Any]:
 
 
 class RowWriter:
-    """Copies the only row of one tensor to a row of another."""
+    """Copies rows of one tensor to rows of another."""
 
     def __init__(self, target: StoredTensor, source: StoredTensor, axis: int) -> None:
         self._source, self._target, self._axis = source, target, axis
-        self._where, first = _place(target, axis), _place(source, axis)(0)
-        view = source.native[first]
+        self._where, self._from = _place(target, axis), _place(source, axis)
+        view = source.native[self._from(0)]
         same = (target.dtype, target.tensor.quantization) == (source.dtype, source.tensor.quantization)
-        self._view: Array | None = view if same and view.shape == target.native[self._where(0)].shape else None
-        """The row as the target holds it: bytes are copied as they are."""
+        self._is_direct = same and view.shape == target.native[self._where(0)].shape
         self.row_bytes = view.nbytes
 
     @property
     def is_direct(self) -> bool:
-        """Whether nothing is converted."""
-        return self._view is not None
+        """Whether bytes are copied as they are."""
+        return self._is_direct
 
-    def write(self, row: int) -> None:
-        """Row 0 of the source to this row of the target."""
-        if self._view is not None:
-            self._target.native[self._where(row)] = self._view
+    def write(self, row: int, count: int = 1) -> None:
+        """The first rows of the source to the target, from this row on."""
+        if self._is_direct:
+            for number in range(count):
+                self._target.native[self._where(row + number)] = self._source.native[self._from(number)]
             return
-        stored, tensor = self._target, self._target.tensor
         numbers = decode(self._source.read(), self._source.tensor)
+        for number in range(count):
+            self._write_one(row + number, np.take(numbers, [number], self._axis))
+
+    def _write_one(self, row: int, numbers: Array) -> None:
+        stored, tensor = self._target, self._target.tensor
         shape = list(tensor.shape)
         shape[self._axis] = 1
         values = encode(numbers, tensor, stored.dtype).reshape(shape)

@@ -131,15 +131,18 @@ class WhisperModel(Closing):
         forced = [*start, self.vocabulary.no_times, *tokens, self.vocabulary.end]
         layers = sorted({layer for layer, _ in self._alignment})
         heads = {layer: [head for where, head in self._alignment if where == layer] for layer in layers}
+        names = [f"scores.{layer}" for layer in layers]
         scores, chances = [], []
         self._decoder.rewind(0)
-        for at, token in enumerate(forced):
-            row = self._decoder.step(token)
-            scores.append(np.concatenate([self._decoder.output(f"scores.{one}")[0, heads[one], 0] for one in layers]))
-            place = at - len(start)
-            if 0 <= place < len(tokens):
-                chances.append(float(np.exp(log_softmax(row[: self.vocabulary.end])[tokens[place]])))
-        steps = np.stack(scores, axis=1)[:, :, : frames // 2]
+        for part in self._decoder.feed(forced, names):
+            # [1, frames, heads, tokens] -> [heads, tokens, frames]
+            found = [part.outputs[name][0][:, heads[layer]] for name, layer in zip(names, layers, strict=True)]
+            scores.append(np.concatenate(found, axis=1).transpose(1, 2, 0))
+            for number, row in enumerate(part.logits):
+                place = part.first + number - len(start)
+                if 0 <= place < len(tokens):
+                    chances.append(float(np.exp(log_softmax(row[: self.vocabulary.end])[tokens[place]])))
+        steps = np.concatenate(scores, axis=1)[:, :, : frames // 2]
         split = self.vocabulary.split([*tokens, self.vocabulary.end], result.language)
         return aligned(steps, len(start), split, chances)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.runtime.decoder.decoder import Fed
 from openrknn.voice.results import compression_ratio
 from openrknn.voice.whisper.vocabulary import STEP_SECONDS, Vocabulary
 
@@ -32,6 +33,7 @@ class Steps(Protocol):
     def rewind(self, length: int) -> None: ...
     def fork(self, beams: int) -> None: ...
     def step(self, token: int | Sequence[int]) -> Array: ...
+    def feed(self, tokens: Sequence[int], outputs: Sequence[str] = ()) -> Iterator[Fed]: ...
     def reorder(self, order: Sequence[int]) -> None: ...
 
 
@@ -135,10 +137,13 @@ class Search:
         self._steps.rewind(0)
         self._times = times
         before = [self._words.previous, *previous] if previous else []
-        for token in (*before, *start, *(() if times else (self._words.no_times,))):
-            row = self._steps.step(token)
-            if token == self._words.begin and self._words.no_speech is not None:
-                self.no_speech_prob = float(np.exp(log_softmax(row)[self._words.no_speech]))
+        tokens = [*before, *start, *(() if times else (self._words.no_times,))]
+        begun = len(before)
+        for part in self._steps.feed(tokens):
+            row = part.logits[-1]
+            if part.first <= begun < part.first + len(part.logits) and self._words.no_speech is not None:
+                chances = log_softmax(part.logits[begun - part.first])
+                self.no_speech_prob = float(np.exp(chances[self._words.no_speech]))
         self._first, self._length = np.array(row, np.float32), self._steps.length
 
     def decode(

@@ -7,12 +7,13 @@ decoder     one token, its position, the cache and the cross attention -> logits
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from openrknn.voice.make.cached_heads import CachedHeads
+from openrknn.numerics import MASKED
+from openrknn.voice.make.cached_heads import whole
 from openrknn.voice.make.whisper.checkpoint import Array, Checkpoint
 from openrknn.voice.make.writer import GraphWriter
 
@@ -86,15 +87,16 @@ def encoder_graph(weights: Checkpoint) -> Any:
     return graph.model()
 
 
-class _Step(CachedHeads, _Layer):
-    """A layer of the decoder, one token at a time. The heads are filled up to whole groups of channels."""
+class _Step(_Layer):
+    """A layer of the decoder for some tokens. The heads are filled up to whole groups of channels."""
 
-    def __init__(self, graph: GraphWriter, weights: Checkpoint, number: int) -> None:
+    def __init__(self, graph: GraphWriter, weights: Checkpoint, number: int, own_mask: str) -> None:
         super().__init__(graph, weights, "decoder", number)
         self.room = room_of(weights)
+        self._own_mask = own_mask
 
     def row(self, value: str, part: str, factor: float = 1.0) -> str:
-        """[1, 1, heads * room] of the token."""
+        """[1, tokens, heads * room]."""
         matrix = _filled(np.ascontiguousarray(self.weight(f"{part}.weight").T), self.heads, self.room)
         made = self.graph.op("MatMul", value, matrix * np.float32(factor))
         if part.endswith("key"):
@@ -102,9 +104,36 @@ class _Step(CachedHeads, _Layer):
         bias = _filled(self.weight(f"{part}.bias")[None], self.heads, self.room)
         return self.graph.op("Add", made, bias[0] * np.float32(factor))
 
+    def queries(self, row: str) -> str:
+        """[1, heads, tokens, room]."""
+        return self.graph.op("Transpose", self.graph.reshape(row, 1, -1, self.heads, self.room), perm=[0, 2, 1, 3])
+
+    def columns(self, row: str) -> str:
+        """[1, heads * room, 1, tokens]: as the caches are."""
+        turned = self.graph.op("Transpose", row, perm=[0, 2, 1])
+        return self.graph.reshape(turned, 1, self.heads * self.room, 1, -1)
+
+    def seen(self, cache: str, *, is_key: bool) -> str:
+        """[1, heads * room, 1, rows] as matrices of the heads."""
+        heads = self.graph.reshape(cache, 1, self.heads, self.room, -1)
+        return heads if is_key else self.graph.op("Transpose", heads, perm=[0, 1, 3, 2])
+
+    def over_cache(self, query: str, new: Sequence[str], kept: Sequence[str], mask: str) -> str:
+        """One softmax over the scores of the cache and of the new rows: the cache itself is not copied."""
+        graph = self.graph
+        before = graph.op("Add", graph.op("MatMul", query, self.seen(kept[0], is_key=True)), mask)
+        own = graph.op("Add", graph.op("MatMul", query, self.seen(new[0], is_key=True)), self._own_mask)
+        scores = graph.op("Softmax", graph.op("Concat", before, own, axis=3), axis=-1)
+        size = graph.op("Shape", before, start=3, end=4)
+        past = graph.op("Slice", scores, whole(0), size, whole(3))
+        last = graph.op("Slice", scores, size, whole(2**31 - 1), whole(3))
+        mixed = graph.op("MatMul", past, self.seen(kept[1], is_key=False))
+        return graph.op("Add", mixed, graph.op("MatMul", last, self.seen(new[1], is_key=False)))
+
     def back(self, value: str, attention: str, part: str) -> str:
         matrix = _filled(self.weight(f"{part}.weight"), self.heads, self.room)
-        joined = self.graph.reshape(attention, 1, 1, self.heads * self.room)
+        turned = self.graph.op("Transpose", attention, perm=[0, 2, 1, 3])
+        joined = self.graph.reshape(turned, 1, -1, self.heads * self.room)
         made = self.graph.op("MatMul", joined, np.ascontiguousarray(matrix.T))
         return self.graph.op("Add", value, self.graph.op("Add", made, self.weight(f"{part}.bias")))
 
@@ -127,45 +156,48 @@ def _filled(matrix: Array, heads: int, room: int) -> Array:
     return wide.reshape(len(matrix), heads * room)
 
 
-def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int]) -> Any:
-    """One step.
+def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int], tokens: int = 1) -> Any:
+    """So many tokens, each of which sees the cache, those before it, and itself.
 
-    token, position [1, width, 1, 1], mask [1, capacity, 1, 1] of the cache, cross_mask, cache.N.key/value
-    [1, heads * room, 1, capacity], cross.N.key/value [1, heads * room, 1, frames] -> logits [1, words, 1, 1],
-    new.N.key/value [1, heads * room, 1, 1], and of the layers in `followed` scores.N [1, heads, 1, frames]
+    token, position [1, width, 1, tokens], mask [1, capacity, 1, 1] of the cache, cross_mask, cache.N.key/value
+    [1, heads * room, 1, capacity], cross.N.key/value [1, heads * room, 1, frames] -> logits [1, words, 1, tokens],
+    new.N.key/value [1, heads * room, 1, tokens], and of the layers in `followed` scores.N [1, heads, tokens, frames]
     """
     graph = GraphWriter("whisper decoder")
     width, frames = weights.width("decoder"), rows_of(weights)
     lanes = weights.head_count("decoder") * room_of(weights)
-    token, place = (graph.reshape(graph.input(name, [1, width, 1, 1]), 1, 1, width) for name in ("token", "position"))
-    value = graph.op("Add", token, place)
+    token, place = (graph.input(name, [1, width, 1, tokens]) for name in ("token", "position"))
+    turned = graph.op("Transpose", graph.op("Add", token, place), perm=[0, 2, 3, 1])
+    value = graph.reshape(turned, 1, -1, width)
     mask, cross_mask = (
         graph.reshape(graph.input(name, [1, size, 1, 1]), 1, 1, 1, -1)
         for name, size in (("mask", capacity), ("cross_mask", frames))
     )
+    own_mask = graph.constant(np.triu(np.full((tokens, tokens), -MASKED, np.float32), 1)[None, None], "own_mask")
     for number in range(weights.layers("decoder")):
-        layer = _Step(graph, weights, number)
+        layer = _Step(graph, weights, number, own_mask)
         kept, cross = (
             [graph.input(f"{kind}.{number}.{part}", [1, lanes, 1, rows]) for part in ("key", "value")]
             for kind, rows in (("cache", capacity), ("cross", frames))
         )
         normed = layer.norm(value, "attn_ln")
-        query = layer.one(layer.row(normed, "attn.query", layer.size**-0.5))
-        key, new = layer.row(normed, "attn.key"), layer.row(normed, "attn.value")
-        mixed = layer.over_cache(query, key, new, kept, mask)
-        value = layer.back(value, mixed, "attn.out")
+        query = layer.queries(layer.row(normed, "attn.query", layer.size**-0.5))
+        new = [layer.columns(layer.row(normed, f"attn.{part}")) for part in ("key", "value")]
+        value = layer.back(value, layer.over_cache(query, new, kept, mask), "attn.out")
         normed = layer.norm(value, "cross_attn_ln")
-        query = layer.one(layer.row(normed, "cross_attn.query", layer.size**-0.5))
+        query = layer.queries(layer.row(normed, "cross_attn.query", layer.size**-0.5))
         scores = graph.op("Add", graph.op("MatMul", query, layer.seen(cross[0], is_key=True)), cross_mask)
         if number in followed:
-            graph.output(f"scores.{number}", scores, [1, layer.heads, 1, frames])
+            turned = graph.op("Transpose", scores, perm=[0, 3, 1, 2])
+            graph.output(f"scores.{number}", turned, [1, frames, layer.heads, tokens])
         mixed = graph.op("MatMul", graph.op("Softmax", scores, axis=-1), layer.seen(cross[1], is_key=False))
         value = layer.back(value, mixed, "cross_attn.out")
         value = layer.perceptron(value)
-        for part, row in (("key", key), ("value", new)):
-            graph.output(f"new.{number}.{part}", graph.reshape(row, 1, lanes, 1, 1), [1, lanes, 1, 1])
+        for part, row in zip(("key", "value"), new, strict=True):
+            graph.output(f"new.{number}.{part}", row, [1, lanes, 1, tokens])
     scale, shift = weights["decoder.ln.weight"], weights["decoder.ln.bias"]
     value = graph.op("LayerNormalization", value, scale, shift, axis=-1, epsilon=_EPSILON)
     logits = graph.op("MatMul", value, np.ascontiguousarray(weights["decoder.token_embedding.weight"].T))
-    graph.output("logits", graph.reshape(logits, 1, weights.words, 1, 1), [1, weights.words, 1, 1])
+    turned = graph.op("Transpose", logits, perm=[0, 2, 1])
+    graph.output("logits", graph.reshape(turned, 1, weights.words, 1, -1), [1, weights.words, 1, tokens])
     return graph.model()

@@ -60,6 +60,8 @@ def make(
     return made
 
 
+MANY = 64
+"""Tokens of a prompt, or of a text whose words get times, that are computed at once."""
 _ENGLISH = 51864
 """Tokens of the models for English only."""
 
@@ -77,14 +79,18 @@ def decoder_file(weights: Checkpoint, target: str, alignment: Sequence[tuple[int
         "token": Table.of("token", row, weights["decoder.token_embedding.weight"]),
         "position": Table.of("position", row, weights["decoder.positional_embedding"]),
     }
+    followed = {layer for layer, _ in alignment}
     step = Step(
-        decoder_graph(weights, capacity, {layer for layer, _ in alignment}),
+        decoder_graph(weights, capacity, followed),
         tables,
         {f"cache.{part}": f"new.{part}" for part in parts},
         tuple(f"cross.{part}" for part in parts),
         {f"{kind}.{part}": 3 for kind in ("cache", "cross") for part in parts},
     )
-    return pack_decoder(step, target, capacity=weights.context, frames=rows_of(weights), fp16=True, cores=1)
+    many = decoder_graph(weights, capacity, followed, min(MANY, capacity))
+    return pack_decoder(
+        step, target, capacity=weights.context, frames=rows_of(weights), many=many, fp16=True, cores=1
+    )
 
 
 def _compile(graph: Any, to: Path, target: str) -> None:
