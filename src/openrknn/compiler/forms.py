@@ -107,7 +107,7 @@ class Softmax:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """silu(x) * y, or with a gelu, by the table that a Softmax can share."""
+    """silu(x) * y, or with a gelu, by the table that a Softmax can share; with one input silu(x)."""
 
     function: str = "silu"
 

@@ -1,7 +1,8 @@
-"""f(x) * y by the table that a Softmax shares: f(x) = x * s(x), s from 0 to 1, for silu and gelu.
+"""f(x) * y, or f(x), by the table that a Softmax shares: f(x) = x * s(x), s from 0 to 1, for silu and gelu.
 
 The table has the exponential below zero and s from zero on, so a step of a language model never loads another one. The
-DPU multiplies by a second operand behind its table, so s(x) * y is one task, and x times that another one.
+DPU multiplies by a second operand behind its table, so s(x) * y is one task, and x times that another one; without a y
+one task is all.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _parts(low: Lowering, op: Op, before: list[Step], cores: int) -> list[tuple[
 def _tasks(low: Lowering, op: Op, scratched: Cube, first: int, channels: int) -> Iterator[Elementwise[Address]]:
     """Of some channels."""
     form, function, tensor = low.target.fp16, low.functions[op.output], low.tensor(op.output)
-    gate, other, target = (
+    gate, *others, target = (
         Cube(low.tensor(name).at(first), low.tensor(name).pitch) for name in (*op.inputs, op.output)
     )
     skipped = first // form.atom * scratched.pitch * form.atom_bytes
@@ -79,7 +80,10 @@ def _tasks(low: Lowering, op: Op, scratched: Cube, first: int, channels: int) ->
     looked.lookup(function, None)
     looked.fold_into_upper_half(GATE_REACH)
     looked.operand(EwOperation.MUL, None, relu=False)
-    yield elementwise_task(form, size, gate, made, looked.stages, other)
+    if not others:
+        yield elementwise_task(form, size, gate, target, looked.stages, gate)
+        return
+    yield elementwise_task(form, size, gate, made, looked.stages, others[0])
 
     product = Finish(1.0, None, flying=True)
     product.operand(EwOperation.MUL, None, relu=False)

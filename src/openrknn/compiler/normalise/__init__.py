@@ -24,6 +24,7 @@ from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.masks import bound_masks
 from openrknn.compiler.normalise.moves import normalise_moves
+from openrknn.compiler.normalise.one_table import share_one_table
 from openrknn.compiler.normalise.pads import narrow_pads
 from openrknn.compiler.normalise.pooling import normalise_pools
 from openrknn.compiler.normalise.qdq import take_quantization
@@ -103,6 +104,10 @@ PASSES: tuple[Entry, ...] = (
     Pass("normalise_binary", lambda graph, now: normalise_binary(graph, is_float=not now.calibrated)),
     plain(fold_forward),
     plain(fuse_pads),
+    Pass(
+        "share_one_table", lambda graph, _: share_one_table(graph),
+        lambda now: not now.calibrated and now.target.has_softmax,
+    ),
     plain(fuse),
     plain(fold_selections),
     Pass("fill_divisors", lambda graph, now: fill_divisors(graph, now.atom), lambda now: not now.calibrated),

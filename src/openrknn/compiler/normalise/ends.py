@@ -38,7 +38,8 @@ def join_ends(graph: Graph) -> None:
             if len(graph.shape(source)) == _FOUR and all(other.type in _READERS for other in readers):
                 _drop(graph, op, target, source)
         elif target in graph.outputs and source not in (*graph.outputs, *graph.inputs):
-            made = maker is not None and (maker.type in _MAKERS or maker.type == "Product") and len(maker.outputs) == 1
+            kinds = {*_MAKERS, "Product", "Concat"}
+            made = maker is not None and maker.type in kinds and len(maker.outputs) == 1
             others = [other for other in graph.ops if source in other.inputs and other is not op]
             is_four = len(graph.shape(target)) == _FOUR
             if made and maker is not None and is_four and all(other.type in _READERS for other in others):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
+from typing import Any
 
 from openrknn.container.model import Model
-from openrknn.container.parts import DynamicInput, Graph, Kind, MemoryPlan, Tensor
+from openrknn.container.parts import DynamicInput, Graph, Kind, MemoryPlan, Tensor, sorted_groups
 
 _ALIGNMENT = 64
 _SHAREABLE = {Kind.WEIGHT}
@@ -20,6 +22,7 @@ def join_models(models: Sequence[Model]) -> Model:
     """One model of several that have the same inputs and outputs in different shapes."""
     if len(models) == 1:
         return models[0]
+    models = [models[0], *(_named_alike(model, models[0]) for model in models[1:])]
     shared = _shared(models)
     graphs, blob = [], 0
     for number, model in enumerate(models):
@@ -39,6 +42,31 @@ def join_models(models: Sequence[Model]) -> Model:
         shared_weights=tuple(tensor.name for tensor in graphs[0].tensors if tensor.name in shared),
         memory=MemoryPlan(stored, internal, 0),
     )
+
+
+def _named_alike(model: Model, first: Model) -> Model:
+    """Weights with the bytes of the first model's get their names: the same product can end under another name."""
+    known = {tensor.name for tensor in first.graphs[0].tensors}
+    used = {tensor.name for tensor in model.graphs[0].tensors}
+    free = {_content(tensor): tensor.name for tensor in first.graphs[0].tensors
+            if tensor.kind in _SHAREABLE and tensor.data and tensor.name not in used}  # fmt: skip
+    names: dict[str, str] = {}
+    for tensor in model.graphs[0].tensors:
+        if tensor.kind in _SHAREABLE and tensor.data and tensor.name not in known:
+            name = free.pop(_content(tensor), None)
+            if name is not None:
+                names[tensor.name] = name
+    graph = model.graphs[0]
+    renamed = replace(
+        graph,
+        tensors=tuple(replace(tensor, name=names.get(tensor.name, tensor.name)) for tensor in graph.tensors),
+        relocations=sorted_groups(replace(one, tensor=names.get(one.tensor, one.tensor)) for one in graph.relocations),
+    )
+    return replace(model, graphs=(renamed, *model.graphs[1:])) if names else model
+
+
+def _content(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.layout, tuple(tensor.shape), sha256(tensor.data or b"").digest()
 
 
 def _shared(models: Sequence[Model]) -> frozenset[str]:

@@ -198,6 +198,6 @@ def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int],
     scale, shift = weights["decoder.ln.weight"], weights["decoder.ln.bias"]
     value = graph.op("LayerNormalization", value, scale, shift, axis=-1, epsilon=_EPSILON)
     logits = graph.op("MatMul", value, np.ascontiguousarray(weights["decoder.token_embedding.weight"].T))
-    turned = graph.op("Transpose", logits, perm=[0, 2, 1])
-    graph.output("logits", graph.reshape(turned, 1, weights.words, 1, -1), [1, weights.words, 1, tokens])
+    turned = graph.op("Transpose", graph.reshape(logits, 1, 1, -1, weights.words), perm=[0, 3, 1, 2])
+    graph.output("logits", turned, [1, weights.words, 1, tokens])
     return graph.model()
