@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from openrknn.container.load import load
+from openrknn.container.parts import Kind
+from openrknn.container.sequence import read_decoder
+from openrknn.runtime.cost import cost_of
+from openrknn.runtime.errors import CacheFullError
 from openrknn.voice import Audio, ListenOptions, Transcriber, VoiceSet, VoiceSetError
 from openrknn.voice.listener import Piece
 from openrknn.voice.make.whisper.make import make
@@ -63,6 +69,48 @@ def test_logits_are_those_of_the_equations(model: Whisper) -> None:
     np.testing.assert_array_equal(model._decoder.step([300, 300]), found[[2, 2]])
     with pytest.raises(ValueError, match="cannot be rewound"):
         model._decoder.rewind(9)
+
+
+def test_many_tokens_at_once_are_those_one_after_the_other(model: Whisper) -> None:
+    decoder = model._decoder
+    tokens = [VOCABULARY.begin, VOCABULARY.languages["de"], 300, 5, 70, 71, 72]
+    with model._lock:
+        decoder.start(model.encode(model.mel(sound(0.9))))
+        decoder.rewind(0)
+        rows = np.stack([decoder.step(token).copy() for token in tokens])
+        scores, behind = decoder.output("scores.1").copy(), decoder.step(9).copy()
+        decoder.rewind(0)
+        fed = decoder.feed(tokens, ["scores.1"])
+        parts = [(part.first, part.logits.copy(), part.outputs["scores.1"]) for part in fed]
+        assert [(first, len(logits)) for first, logits, _ in parts] == [(0, len(tokens))]
+        assert decoder.length == len(tokens)
+        noise = np.linalg.norm(parts[0][1] - rows) / np.linalg.norm(rows)
+        assert noise < 10 ** (-50 / 20)
+        np.testing.assert_allclose(parts[0][2][..., -1:], scores, atol=0.02)
+        np.testing.assert_allclose(decoder.step(9), behind, atol=0.05)
+        decoder.rewind(1)
+        few = list(decoder.feed(tokens[1:4]))
+        assert [part.first for part in few] == [0, 1, 2]
+        np.testing.assert_array_equal(few[-1].logits[0], rows[3])
+        with pytest.raises(CacheFullError, match="do not fit"):
+            decoder.feed([5] * fake.CONTEXT)
+        with pytest.raises(ValueError, match="token 99999"):
+            decoder.feed([5, 99999])
+
+
+def test_a_step_is_few_jobs_and_nothing_of_it_is_the_cpus(voice: VoiceSet) -> None:
+    step = load(read_decoder(voice.file("decoder")).step)
+    cost = cost_of(step)
+    assert cost.cpu_operators == 0
+    assert cost.submits <= 3
+    weights = [sum(len(one.data or b"") for one in graph.tensors if one.kind is Kind.WEIGHT) for graph in step.graphs]
+    assert weights[1] < weights[0] // 4, "graphs share them"
+
+
+def test_a_decoder_without_the_scores_of_its_words_is_refused(voice: VoiceSet) -> None:
+    other = replace(voice, options={**voice.options, "alignment": [[0, 0]]})
+    with pytest.raises(VoiceSetError, match="make the set 'tiny' again"):
+        Whisper(other, "software")
 
 
 def test_what_is_heard_has_values_parts_and_words(model: Whisper) -> None:

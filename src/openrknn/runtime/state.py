@@ -22,7 +22,7 @@ from openrknn.runtime.feed import feed, in_order, layouts_in_order
 from openrknn.runtime.io.arrange import shape_in, state_layout
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort, Outputs
-from openrknn.runtime.io.tensors import Array, stored_bytes
+from openrknn.runtime.io.tensors import Array, StoredTensor, stored_bytes
 from openrknn.runtime.program.program import Program
 
 Execute = Callable[[Runnable, frozenset[str]], None]
@@ -199,13 +199,20 @@ def state_forms(
 
 def alike(made: OutputPort, read: InputPort) -> bool:
     """Whether the bytes of an output are those of the input; an input that is normalized has other numbers."""
-    one, other = made.stored.tensor, read.stored.tensor
-    if made.stored.native.strides != read.stored.native.strides or not read.keeps_numbers:
-        return False
-    return all(
-        getattr(one, what) == getattr(other, what)
-        for what in ("shape", "native_shape", "layout", "dtype", "quantization", "row_alignment")
-    ) and stored_bytes(one) == stored_bytes(other)
+    return read.keeps_numbers and same_memory(made.stored, read.stored)
+
+
+def same_memory(left: StoredTensor, right: StoredTensor) -> bool:
+    """Whether the bytes of one are those of the other."""
+    one, other = left.tensor, right.tensor
+    return (
+        left.native.strides == right.native.strides
+        and all(
+            getattr(one, what) == getattr(other, what)
+            for what in ("shape", "native_shape", "layout", "dtype", "quantization", "row_alignment")
+        )
+        and stored_bytes(one) == stored_bytes(other)
+    )
 
 
 def _exchanged(first: Program, joined: Mapping[str, str]) -> dict[str, object]:

@@ -109,7 +109,9 @@ class Decoder(NamedOptions, AsyncClosing):
         for number, (frames, rows, tokens) in enumerate(self._sizes):
             if tokens > 1 and (frames, rows) == (here.frames, here.capacity):
                 if number not in self._many:
-                    self._many[number] = ManyGraph(self.file, self._session, number, tokens, here, self._tables)
+                    self._many[number] = ManyGraph(
+                        self.file, self._session, number, here, tokens=tokens, tables=self._tables
+                    )
                 return self._many[number]
         return None
 

@@ -183,7 +183,10 @@ def stored_ports(program: Runnable) -> tuple[dict[str, StoredTensor], dict[str, 
 def check_ports(
     file: DecoderFile, inputs: Mapping[str, StoredTensor], outputs: Mapping[str, StoredTensor], tokens: int = 1
 ) -> tuple[int, int]:
-    """(frames, rows) of a graph for so many tokens. The manifest and the model have to agree: a file is not to be trusted."""
+    """(frames, rows) of a graph for so many tokens.
+
+    The manifest and the model have to agree: a file is not to be trusted.
+    """
     name = file.path or "the decoder"
     shapes = {table.input: table.shape for table in file.tables}
     for given, shape in shapes.items():

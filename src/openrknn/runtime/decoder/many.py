@@ -13,7 +13,7 @@ from openrknn.runtime.decoder.rows import RowWriter, Table, fill
 from openrknn.runtime.io.tensors import Array
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
-from openrknn.runtime.state import alike
+from openrknn.runtime.state import same_memory
 
 WORTH = 6
 """Tokens from which on this graph is faster than one step after the other."""
@@ -26,7 +26,7 @@ class ManyGraph:
     """
 
     def __init__(
-        self, file: DecoderFile, session: Session, number: int, tokens: int, step: StepGraph, tables: Sequence[Table]
+        self, file: DecoderFile, session: Session, number: int, step: StepGraph, *, tokens: int, tables: Sequence[Table]
     ) -> None:
         program = step.program
         if not isinstance(program, Program):
@@ -37,10 +37,9 @@ class ManyGraph:
         made = program_of(self._binding)
         self._inputs, outputs = stored_ports(made)
         check_ports(file, self._inputs, outputs, tokens)
-        wrong = next((port.name for port in made.inputs if port.name in places and not alike(port, step.inputs[port.name])),
-                     None)  # fmt: skip
-        if wrong is not None:
-            raise FormatError(f"{file.path or 'the decoder'}: its graphs store {wrong!r} in different ways")
+        for name in places:
+            if not same_memory(self._inputs[name], step.inputs[name].stored):
+                raise FormatError(f"{file.path or 'the decoder'}: its graphs store {name!r} in different ways")
         self._step, self._tables = step, tables
         targets = stored_ports(program)[0]
         self._writers = [RowWriter(targets[one.input], outputs[one.output], one.axis) for one in file.caches]

@@ -57,6 +57,14 @@ class WhisperModel(Closing):
             self._encoder.close()
             raise
         words = self._decoder.vocabulary
+        wanted = {f"scores.{layer}" for layer, _ in self._alignment}
+        shapes = {port.name: tuple(port.shape) for port in self._decoder.session.outputs if port.name in wanted}
+        if set(shapes) != wanted or any(shape[:2] != (1, self._decoder.cross_capacity) for shape in shapes.values()):
+            self.close()
+            raise VoiceSetError(
+                f"{voice.folder}: its decoder is of another version; make the set {voice.name!r} again "
+                "(openrknn voice get)"
+            )
         if len(self.vocabulary) < words:
             self.close()
             raise VoiceSetError(
