@@ -120,6 +120,7 @@ def least(function: Callable[[], str], runs: int) -> tuple[float, str]:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("set")
     parser.add_argument("checkpoint", type=Path)
