@@ -1,7 +1,7 @@
 """A step of one token: its Softmax and its activations share one lookup table, which is loaded once.
 
 Loading a table ends a job. A layer of a decoder needs the exponential twice and a gelu once, so a step would be a job
-for nearly each of them, and starting one costs more than the three small tasks of a `Gate` do. With more pixels the
+for nearly each of them, and starting one costs more than the small task of a `Gate` does. With more pixels the
 activation in the convolution before it is faster.
 """
 
