@@ -27,8 +27,8 @@ __all__ = ["routes"]
 
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES = (
-    "index.html", "style.css", "app.js", "ask.js", "chat.js", "draw.js", "try.js", "voice.js", "recorder.js",
-    "icon.svg",
+    "index.html", "style.css", "app.js", "ask.js", "chat.js", "draw.js", "markdown.js", "try.js", "voice.js",
+    "recorder.js", "icon.svg",
 )  # fmt: skip
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "

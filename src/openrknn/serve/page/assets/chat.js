@@ -2,6 +2,7 @@
 
 import { ask } from "./ask.js";
 import { h } from "./draw.js";
+import { markdown } from "./markdown.js";
 
 const talk = { model: null, messages: [], system: "", temperature: 0.7 }; // stays while the tab is open
 let stop = () => {}; // ends the answer under way
@@ -18,20 +19,32 @@ export function chatView(models) {
   select.value = talk.model;
   const notice = h("p", { class: "small muted", id: "notice" });
   const log = h("div", { class: "chat-log", id: "log", role: "log", "aria-live": "polite" });
-  const input = h("textarea", { id: "prompt", rows: 3, placeholder: "Write a message; Enter sends it, Shift+Enter makes a line", "aria-label": "Message" });
+  const input = h("textarea", { id: "prompt", rows: 3, placeholder: "Write a message. Enter sends it, Shift+Enter starts a new line, Escape stops the answer.", "aria-label": "Message" });
   const send = h("button", { class: "primary", id: "send" }, "Send");
   const clear = h("button", { id: "clear" }, "New chat");
-  const note = h("p", { class: "small muted", id: "numbers" });
+  const note = h("p", { class: "small muted", id: "numbers", role: "status" });
   const system = h("textarea", { id: "system", rows: 2, placeholder: "You are a helpful assistant." });
   const warm = h("input", { type: "range", id: "temperature", min: 0, max: 2, step: 0.1, value: talk.temperature });
   const warmth = h("output", {}, talk.temperature.toFixed(1));
   system.value = talk.system;
 
   function bubble(message) {
-    const text = h("p", {}, message.content);
-    log.append(h("div", { class: `bubble ${message.role}` }, h("span", { class: "muted small" }, message.role === "user" ? "You" : talk.model), text));
+    const isUser = message.role === "user";
+    const text = h("div", { class: "words" });
+    const thought = h("p", {});
+    const thoughts = h("details", { class: "thoughts small muted" }, h("summary", {}, "Thoughts"), thought);
+    log.append(h("div", { class: `bubble ${message.role}` }, h("span", { class: "muted small" }, isUser ? "You" : message.model), thoughts, text));
+    const show = () => {
+      // A reader who has scrolled up stays there.
+      const follows = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+      thoughts.hidden = !message.reasoning_content;
+      thought.textContent = message.reasoning_content ?? "";
+      text.replaceChildren(...(isUser ? [h("p", {}, message.content)] : markdown(message.content)));
+      if (follows) log.scrollTop = log.scrollHeight;
+    };
+    show();
     log.scrollTop = log.scrollHeight;
-    return text;
+    return { text, show };
   }
 
   function about() {
@@ -49,41 +62,46 @@ export function chatView(models) {
     input.value = "";
     talk.messages.push({ role: "user", content });
     bubble(talk.messages.at(-1));
-    const message = { role: "assistant", content: "" };
-    const text = bubble(message);
+    const message = { role: "assistant", content: "", model: talk.model };
+    const { text, show } = bubble(message);
     const control = new AbortController();
     stop = () => control.abort();
     busy(true);
     note.className = "small muted";
     note.textContent = "Reading the prompt ...";
     const started = performance.now();
-    let first = 0, usage = null, error = null;
+    let first = 0, usage = null, error = null, tokens = 0, paint = 0;
     try {
       for await (const chunk of chunks(control.signal)) {
         if (chunk.error) throw new Error(chunk.error.message);
         usage = chunk.usage ?? usage;
-        const delta = chunk.choices[0]?.delta.content ?? "";
-        if (!delta) continue;
+        const { content: delta = "", reasoning_content: thought = "" } = chunk.choices[0]?.delta ?? {};
+        if (!delta && !thought) continue;
         first ||= performance.now();
-        message.content += delta;
-        text.textContent = message.content;
-        log.scrollTop = log.scrollHeight;
+        tokens += 1;
+        message.content += delta ?? "";
+        if (thought) message.reasoning_content = (message.reasoning_content ?? "") + thought;
+        paint ||= requestAnimationFrame(() => {
+          paint = 0;
+          show();
+          note.textContent = `${tokens} tokens, ${rate(tokens, first)} tokens/s`;
+        });
       }
     } catch (problem) {
       if (problem.name !== "AbortError") error = problem;
     }
-    if (message.content) talk.messages.push(message);
+    cancelAnimationFrame(paint);
+    show();
+    if (message.content || message.reasoning_content) talk.messages.push(message);
     else { // nothing came: the message is there to be sent again
       text.parentElement.remove();
       talk.messages.pop();
       log.lastElementChild?.remove();
       input.value = content;
     }
-    const seconds = (performance.now() - first) / 1000;
-    note.textContent = error ? error.message : usage && first
-      ? `${usage.prompt_tokens} prompt tokens, ${usage.completion_tokens} written, `
-        + `${(usage.completion_tokens / Math.max(seconds, 0.001)).toFixed(1)} tokens/s, first after ${((first - started) / 1000).toFixed(2)} s`
-      : "Stopped.";
+    const written = usage?.completion_tokens ?? tokens, prompt = usage ? `${usage.prompt_tokens} prompt tokens, ` : "";
+    const numbers = `${prompt}${written} written, ${rate(written, first)} tokens/s, first after ${((first - started) / 1000).toFixed(2)} s`;
+    note.textContent = error ? error.message : usage && first ? numbers : first ? `Stopped. ${numbers}` : "Stopped.";
     note.className = error ? "small error" : "small muted";
     stop = () => {};
     busy(false);
@@ -92,7 +110,8 @@ export function chatView(models) {
 
   async function* chunks(signal) {
     const head = talk.system ? [{ role: "system", content: talk.system }] : [];
-    const words = { model: talk.model, messages: [...head, ...talk.messages], temperature: talk.temperature, stream: true,
+    const said = talk.messages.map(({ role, content }) => ({ role, content }));
+    const words = { model: talk.model, messages: [...head, ...said], temperature: talk.temperature, stream: true,
       stream_options: { include_usage: true } };
     const reply = await ask("/v1/chat/completions", { method: "POST", body: JSON.stringify(words), signal,
       headers: { "Content-Type": "application/json" } });
@@ -110,6 +129,7 @@ export function chatView(models) {
 
   send.onclick = () => (send.textContent === "Stop" ? stop() : answer());
   input.onkeydown = (event) => {
+    if (event.key === "Escape") stop();
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     if (send.textContent === "Send") answer();
@@ -129,6 +149,10 @@ export function chatView(models) {
     h("section", { class: "card" }, log, input, h("div", { class: "row" }, send, clear), note),
     h("aside", { class: "card" }, h("label", {}, "Model", select), notice, h("label", {}, "Instructions", system),
       h("label", {}, "Temperature ", warmth, warm)))];
+}
+
+function rate(tokens, first) {
+  return (tokens / Math.max((performance.now() - first) / 1000, 0.001)).toFixed(1);
 }
 
 /** The answer under way ends when the page is left. */
