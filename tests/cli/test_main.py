@@ -122,6 +122,10 @@ def test_a_strange_name_stays_on_one_line(capsys: Capture) -> None:
         (["inspect", "--graph", "x", "y"], "argument --graph: invalid int value: 'x'"),
         (["inspect", "a", "--zzz"], "unrecognized arguments: --zzz; see `openrknn inspect --help`"),
         (["run", "a", "--inptu=x"], "arguments: --inptu=x; did you mean --input? see `openrknn run --help`"),
+        (["models", "gte", "x"], "invalid choice: 'gte'"),
+        (["models", "gte", "x"], "; did you mean 'get'? see `openrknn models --help`"),
+        (["trace", "timelin", "x"], "; did you mean 'timeline'? see `openrknn trace --help`"),
+        (["run", "x", "--color", "alwasy"], "; did you mean 'always'? see `openrknn run --help`"),
         (["completion", "tcsh"], "argument SHELL: invalid choice: 'tcsh'"),
     ],
 )

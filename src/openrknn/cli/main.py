@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import io
 import os
+import re
 import shutil
 import signal
 import sys
@@ -43,6 +44,7 @@ EXAMPLES = (
     "openrknn inspect model.rknn          what is in it, what to feed, what to expect",
     "openrknn COMMAND --help              everything about one command",
 )
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")
 EXIT_CODES = {0: "success", 1: "something is wrong with the model", EXIT_IMPOSSIBLE: "the command failed"}
 
 
@@ -80,8 +82,17 @@ class _Parser(argparse.ArgumentParser):
     """One line instead of argparse's several."""
 
     def error(self, message: str) -> NoReturn:
-        Output.complain(f"{message}; see `{self.prog} --help`")
+        Output.complain(f"{message}; {_guess(message)}see `{self.prog} --help`")
         raise SystemExit(EXIT_IMPOSSIBLE)
+
+
+def _guess(message: str) -> str:
+    """ "did you mean 'get'? " for the choice of an action or option that argparse does not know."""
+    found = _CHOICE.search(message)
+    if found is None:
+        return ""
+    close = difflib.get_close_matches(found[1], re.findall(r"[^\s',]+", found[2]), n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
