@@ -63,6 +63,7 @@ def pack_constants(
         found = _pack(low, op, weights, bias, first_in, inside, depthwise=depthwise)
         if low.packed is not None:
             low.packed[op.name] = found
+            found = low.packed[op.name]  # which may be mapped from a file
     packed, *constants = found
     names = [low.data(*constant) for constant in constants]
     return replace(packed, weights=names[0], bias=names[1])
