@@ -40,12 +40,19 @@ static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, in
 static void fused_segment(const convolution *c, int32_t block, int32_t pixel, const segment_task *task)
 {
     const openrknn_dpu *dpu = &c->step->dpu;
+    const openrknn_cube *operand = dpu->chain.flags & OPENRKNN_CHAIN_ADD ? &dpu->element_wise.operand : NULL;
     segment_task part = *task;
     for (int32_t done = 0; done < task->pixels; done += part.pixels) {
         part.input = task->input + (int64_t)done * task->pixel_step;
         part.window = task->window ? task->window + done : NULL;
         part.target = target_run(&dpu->target, block, pixel + done, &part.pixels);
         part.pixels = at_most(part.pixels, task->pixels - done);
+        if (operand) {
+            const int32_t row = (pixel + done) / dpu->width, column = (pixel + done) % dpu->width;
+            part.operand = (const int8_t *)cube_row(operand, block, row) + (int64_t)column * ATOM;
+            if (operand->line[block & 1] != (int64_t)dpu->width * ATOM)
+                part.pixels = at_most(part.pixels, dpu->width - column);
+        }
         c->kernels->segment(&part);
         dpu_fill(dpu, block * ATOM, part.target, part.pixels);
     }
@@ -199,6 +206,8 @@ static void plan_fusion(convolution *c)
 {
     const openrknn_convolution *step = c->step;
     if (is_float(step) || step->dpu.halves || c->run_columns || !c->kernels->fuses)
+        return;
+    if (step->dpu.chain.flags & OPENRKNN_CHAIN_ADD && step->dpu.element_wise.operand_kind != 2)
         return;
     c->is_fused = c->kernels->fuses(&step->dpu.chain, c->largest_sum, c->out_atoms * ATOM);
     c->magnitudes = (const int32_t *)(step->packed + correction_bytes(step, c->kernels));

@@ -14,21 +14,26 @@ typedef struct {
     float32 magic[4];            /* 304 */
     float32 out_addend[4];       /* 320 */
     int32_t low[4], high[4];     /* 336, 352: of sums */
+    float32 add_scales[4];       /* 368: that of the operand, and that of the output */
+    int32_t operand_base[4];     /* 384: the bits of M, with what is added to the operand before it is scaled, */
+    float32 operand_addend[4];   /* 400: and after it, with -M */
+    const int8_t *operand;       /* 416: of the next tile */
     int32_t windows;             /* WINDOW_... */
     int32_t chain;               /* CHAIN_... */
 } tile_constants;
-_Static_assert(offsetof(tile_constants, out_scale) == 288 && offsetof(tile_constants, high) == 352, "tile_constants");
+_Static_assert(offsetof(tile_constants, out_scale) == 288 && offsetof(tile_constants, high) == 352 &&
+                   offsetof(tile_constants, operand) == 416, "tile_constants");
 _Static_assert(sizeof(tile_constants) <= CONSTANT_BYTES, "CONSTANT_BYTES");
 
 /* What is done with sums: bits of a number that is negative if they are stored. */
-enum { CHAIN_HOLDS = 1, CHAIN_SUBTRACTS = 2, CHAIN_IS_WIDE = 4, NO_CHAIN = -1 };
+enum { CHAIN_HOLDS = 1, CHAIN_SUBTRACTS = 2, CHAIN_IS_WIDE = 4, CHAIN_ADDS = 8, NO_CHAIN = -1 };
 
 /* Whether chains of this step can be run behind a tile: sums of the magnitude `limit` and addends must not wrap around. */
 static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t channels)
 {
     enum {
         IGNORED = OPENRKNN_CHAIN_LAST_CLAMP | OPENRKNN_CHAIN_OUT_FUSED | OPENRKNN_CHAIN_SCALE | OPENRKNN_CHAIN_SINGLE_CLAMP |
-                  OPENRKNN_CHAIN_SINGLE_WIDE,
+                  OPENRKNN_CHAIN_SINGLE_WIDE | OPENRKNN_CHAIN_ADD | OPENRKNN_CHAIN_ROUND_OPERAND,
         LARGEST = INT32_MAX - SINGLE_BITS,
         ROUNDED = 1 << 22,
     };
@@ -43,18 +48,26 @@ static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t c
     return limit + largest < ROUNDED ? 2 : limit + largest <= LARGEST;
 }
 
+static inline double positive(double x)
+{
+    return x < 0 ? -x : x;
+}
+
 /* What the chain leaves out where no sum of these channels is large enough for it. */
 static int32_t chain_kind(const openrknn_chain *chain, int32_t channel, const int32_t *magnitudes)
 {
     enum { WORD = 1 << 15 };
-    const double out_scale = chain->out_scale < 0 ? -chain->out_scale : chain->out_scale;
+    const int32_t adds = chain->flags & OPENRKNN_CHAIN_ADD;
+    const double operand = adds ? ((128.0 + positive(chain->operand_before)) * positive(chain->operand_scale) + positive(chain->operand_after) + 1) : 0;
     int32_t kind = 0;
+    if (!(chain->flags & (OPENRKNN_CHAIN_SINGLE_CLAMP | OPENRKNN_CHAIN_SINGLE_WIDE)))
+        return kind;
     for (int32_t i = 0; i < ATOM; i++) {
-        const double addend = chain->addends[channel + i], sum = magnitudes[i] * 128.0 + (addend < 0 ? -addend : addend);
+        const double addend = chain->addends[channel + i], sum = magnitudes[i] * 128.0 + positive(addend);
         const double scale = chain->flags & OPENRKNN_CHAIN_SCALE ? chain->scales[channel + i] : 1;
-        const double scaled = (sum < chain->sum_limit ? sum : chain->sum_limit) * (scale < 0 ? -scale : scale) + 1;
+        const double scaled = (sum < chain->sum_limit ? sum : chain->sum_limit) * positive(scale) + 1 + operand;
         kind |= sum > chain->sum_limit ? CHAIN_HOLDS : 0;
-        kind |= scaled * out_scale + (chain->out_addend < 0 ? -chain->out_addend : chain->out_addend) + 2 >= WORD ? CHAIN_IS_WIDE : 0;
+        kind |= scaled * positive(chain->out_scale) + positive(chain->out_addend) + 2 >= WORD ? CHAIN_IS_WIDE : 0;
     }
     return kind & ((chain->flags & OPENRKNN_CHAIN_SINGLE_CLAMP ? CHAIN_HOLDS : 0) |
                    (chain->flags & OPENRKNN_CHAIN_SINGLE_WIDE ? CHAIN_IS_WIDE : 0));
@@ -65,7 +78,7 @@ static void prepare_chain(const openrknn_chain *chain, int32_t channel, const in
 {
     const float32x4_t magic = vdupq_n_f32(SINGLE_MAGIC);
     const double fused = SINGLE_MAGIC + chain->out_addend - SINGLE_MAGIC * chain->out_scale;
-    const int32_t is_fused = (double)(float32)fused == fused;
+    const int32_t adds = chain->flags & OPENRKNN_CHAIN_ADD, is_fused = !adds && (double)(float32)fused == fused;
     for (int32_t i = 0; i < 4; i++) {
         const int32_t at = channel + 4 * i;
         float32x4_t scales = vdupq_n_f32(1);
@@ -80,7 +93,11 @@ static void prepare_chain(const openrknn_chain *chain, int32_t channel, const in
     vst1q_f32(k->out_addend, vdupq_n_f32(is_fused ? (float32)fused : SINGLE_MAGIC + (float32)chain->out_addend));
     vst1q_s32(k->low, vdupq_n_s32(SINGLE_BITS - chain->sum_limit));
     vst1q_s32(k->high, vdupq_n_s32(SINGLE_BITS + chain->sum_limit));
-    k->chain = chain_kind(chain, channel, magnitudes) | (is_fused ? 0 : CHAIN_SUBTRACTS);
+    k->chain = chain_kind(chain, channel, magnitudes) | (is_fused ? 0 : CHAIN_SUBTRACTS) | (adds ? CHAIN_ADDS : 0);
+    vst1q_s32(k->operand_base, vdupq_n_s32(SINGLE_BITS + (int32_t)chain->operand_before));
+    vst1q_f32(k->operand_addend, vdupq_n_f32(chain->operand_after - SINGLE_MAGIC));
+    k->add_scales[0] = (float32)chain->operand_scale;
+    k->add_scales[1] = (float32)chain->out_scale;
 }
 
 static void prepare_tiles(const block_task *task, void *constants)
@@ -172,10 +189,11 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "uzp1 v" #a ".8h, v" #a ".8h, v" #b ".8h\n"                                                                        \
     "uzp1 v" #c ".8h, v" #c ".8h, v" #d ".8h\n"
 #define NARROW_WIDE(p, a, b, c, d)                                                                                     \
-    "sub v" #a ".4s, v" #a ".4s, v5.4s\n"                                                                              \
-    "sub v" #b ".4s, v" #b ".4s, v5.4s\n"                                                                              \
-    "sub v" #c ".4s, v" #c ".4s, v5.4s\n"                                                                              \
-    "sub v" #d ".4s, v" #d ".4s, v5.4s\n"                                                                              \
+    "ldr q7, [%[constants], #304]\n"                                                                                   \
+    "sub v" #a ".4s, v" #a ".4s, v7.4s\n"                                                                              \
+    "sub v" #b ".4s, v" #b ".4s, v7.4s\n"                                                                              \
+    "sub v" #c ".4s, v" #c ".4s, v7.4s\n"                                                                              \
+    "sub v" #d ".4s, v" #d ".4s, v7.4s\n"                                                                              \
     "sqxtn v" #a ".4h, v" #a ".4s\n"                                                                                   \
     "sqxtn v" #c ".4h, v" #c ".4s\n"                                                                                   \
     "sqxtn2 v" #a ".8h, v" #b ".4s\n"                                                                                  \
@@ -198,11 +216,34 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
 #define CHAIN_WIDE(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, , NARROW_WIDE)
 #define CHAIN_SUBTRACT_WIDE(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, SUBTRACT_TWO, NARROW_WIDE)
 
+/* With an operand: -M + e, to which M + x is added. v4: its scale and that of the output, v5: M + what is added before. */
+#define ADD_ONE(p, a, i)                                                                                               \
+    "ldr s6, [%[weights], #16 * " #p " + 4 * " #i "]\n"                                                                \
+    "ldr q7, [%[constants], #304]\n"                                                                                   \
+    "sxtl v6.8h, v6.8b\n"                                                                                              \
+    "saddw v6.4s, v5.4s, v6.4h\n"                                                                                      \
+    "fsub v6.4s, v6.4s, v7.4s\n"                                                                                       \
+    "ldr q7, [%[constants], #400]\n"                                                                                   \
+    "fmla v7.4s, v6.4s, v4.s[0]\n"                                                                                     \
+    "ldr q6, [%[constants], #224 + 16 * " #i "]\n"                                                                     \
+    "fmla v6.4s, v" #a ".4s, v" #i ".4s\n"                                                                             \
+    "ldr q" #a ", [%[constants], #320]\n"                                                                              \
+    "fadd v6.4s, v6.4s, v7.4s\n"                                                                                       \
+    "fmla v" #a ".4s, v6.4s, v4.s[1]\n"
+#define ADD_OF(p, a, b, c, d, narrow)                                                                                  \
+    ADD_ONE(p, a, 0) ADD_ONE(p, b, 1) ADD_ONE(p, c, 2) ADD_ONE(p, d, 3) narrow(p, a, b, c, d) PUT_BYTES(p, a, c)       \
+    START(p, a, b, c, d)
+#define CHAIN_ADD(p, a, b, c, d) ADD_OF(p, a, b, c, d, NARROW)
+#define CHAIN_ADD_WIDE(p, a, b, c, d) ADD_OF(p, a, b, c, d, NARROW_WIDE)
+
 #define STORE(p, a, b, c, d)                                                                                           \
     "stp q" #a ", q" #b ", [%[out], #64 * " #p "]\n"                                                                   \
     "stp q" #c ", q" #d ", [%[out], #64 * " #p " + 32]\n" START(p, a, b, c, d)
 
-/* Sums with what windows add to them (products of 32 bits take two cycles, those of 16 bits one), and then the chain. */
+/*
+ * Sums with what windows add to them (products of 32 bits take two cycles, those of 16 bits one), and then the chain. All tiles set `weights`
+ * again: here it is the place of the operand.
+ */
 #define FINISH(n)                                                                                                      \
     "cbz %w[windows], 1f\n"                                                                                            \
     "ldp q0, q1, [%[constants], #64]\n"                                                                                \
@@ -225,6 +266,7 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "0:\n"                                                                                                             \
     "ldp q0, q1, [%[constants], #160]\n"                                                                               \
     "ldp q2, q3, [%[constants], #192]\n"                                                                               \
+    "tbnz %w[chain], #3, 7f\n"                                                                                         \
     "ldp q4, q5, [%[constants], #288]\n"                                                                               \
     "tbnz %w[chain], #2, 0f\n"                                                                                         \
     "tbnz %w[chain], #1, 1f\n"                                                                                         \
@@ -239,6 +281,18 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "b 6f\n"                                                                                                           \
     "1:\n"                                                                                                             \
     EACH_##n(CHAIN_SUBTRACT_WIDE)                                                                                      \
+    "b 6f\n"                                                                                                           \
+    "7:\n"                                                                                                             \
+    "ldp q4, q5, [%[constants], #368]\n"                                                                               \
+    "ldr %[weights], [%[constants], #416]\n"                                                                           \
+    "tbnz %w[chain], #2, 0f\n"                                                                                         \
+    EACH_##n(CHAIN_ADD)                                                                                                \
+    "b 8f\n"                                                                                                           \
+    "0:\n"                                                                                                             \
+    EACH_##n(CHAIN_ADD_WIDE)                                                                                           \
+    "8:\n"                                                                                                             \
+    "add %[weights], %[weights], #16 * " #n "\n"                                                                       \
+    "str %[weights], [%[constants], #416]\n"                                                                           \
     "b 6f\n"                                                                                                           \
     "9:\n"                                                                                                             \
     EACH_##n(STORE)                                                                                                    \

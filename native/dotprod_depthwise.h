@@ -4,24 +4,30 @@
  * (a, b, c, 0) gives the pixel where the group begins, (0, a, b, c) the next one.
  */
 
-/* A pixel of a row with its padding. */
-ALWAYS_INLINE uint8x16_t zipped_pixel(const zip_task *task, int32_t place, uint8x16_t flip)
+/* A pixel of a row; with its padding, or where there is none. */
+ALWAYS_INLINE uint8x16_t zipped_pixel(const zip_task *task, int32_t place, uint8x16_t flip, const int32_t has_padding,
+                                      const int32_t has_flips)
 {
     const int32_t at = place - task->before;
-    return veorq_u8(vld1q_u8((uint32_t)at < (uint32_t)task->count ? task->source + (int64_t)at * ATOM : task->pads), flip);
+    const int32_t is_data = !has_padding || (uint32_t)at < (uint32_t)task->count;
+    const uint8x16_t pixel = vld1q_u8(is_data ? task->source + (int64_t)at * ATOM : task->pads);
+    return has_flips ? veorq_u8(pixel, flip) : pixel;
 }
 
-static void zip_groups(const zip_task *given)
+/* Groups from ... to - 1. */
+ALWAYS_INLINE void zip_some(const zip_task *task, int32_t from, int32_t to, const int32_t has_padding, const int32_t has_flips)
 {
-    const zip_task task = *given;
-    const uint8x16_t flip = vld1q_u8(task.flips);
-    uint8x16_t x = zipped_pixel(&task, 0, flip), y = zipped_pixel(&task, 1, flip);
+    const uint8x16_t flip = vld1q_u8(task->flips);
+    uint8_t *groups = task->groups + (int64_t)from * 4 * ATOM;
+    if (from >= to)
+        return;
+    uint8x16_t x = zipped_pixel(task, 2 * from, flip, has_padding, has_flips);
+    uint8x16_t y = zipped_pixel(task, 2 * from + 1, flip, has_padding, has_flips);
     uint16x8_t low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
-    uint8_t *groups = task.groups;
 
-    for (int32_t pair = 1; pair <= task.pairs; pair++, groups += 4 * ATOM) {
-        x = zipped_pixel(&task, 2 * pair, flip);
-        y = zipped_pixel(&task, 2 * pair + 1, flip);
+    for (int32_t group = from; group < to; group++, groups += 4 * ATOM) {
+        x = zipped_pixel(task, 2 * group + 2, flip, has_padding, has_flips);
+        y = zipped_pixel(task, 2 * group + 3, flip, has_padding, has_flips);
         const uint16x8_t next_low = vreinterpretq_u16_u8(vzip1q_u8(x, y)), next_high = vreinterpretq_u16_u8(vzip2q_u8(x, y));
         vst1q_u8(groups, vreinterpretq_u8_u16(vzip1q_u16(low, next_low)));
         vst1q_u8(groups + ATOM, vreinterpretq_u8_u16(vzip2q_u16(low, next_low)));
@@ -30,6 +36,23 @@ static void zip_groups(const zip_task *given)
         low = next_low;
         high = next_high;
     }
+}
+
+static void zip_groups(const zip_task *given)
+{
+    const zip_task task = *given; /* a store of bytes could change anything that has an address */
+    const uint64x2_t flips = vreinterpretq_u64_u8(vld1q_u8(task.flips));
+    /* The groups that see no padding. */
+    const int32_t first = at_most(divide_up(task.before, 2), task.pairs);
+    const int32_t end = at_most(at_least((task.before + task.count - 2) / 2, first), task.pairs);
+
+    if (vgetq_lane_u64(flips, 0) | vgetq_lane_u64(flips, 1)) {
+        zip_some(&task, 0, task.pairs, 1, 1);
+        return;
+    }
+    zip_some(&task, 0, first, 1, 0);
+    zip_some(&task, first, end, 0, 0);
+    zip_some(&task, end, task.pairs, 1, 0);
 }
 
 /*

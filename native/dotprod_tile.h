@@ -67,7 +67,8 @@
     [windows] "r"(constants->windows), [chain] "r"(constants->chain), [constants] "r"(constants)
 #define TILE_PLACES [input] "+&r"(input), [window] "+&r"(window), [out] "+&r"(out), [count] "+&r"(count)
 #define TILE_VARIABLES(step)                                                                                           \
-    const tile_constants *constants = task->constants;                                                                 \
+    tile_constants *constants = task->constants;                                                                       \
+    constants->operand = task->operand + first * ATOM;                                                                 \
     const uint8_t *weights = task->weights, *input = task->input + (int64_t)first * (step);                            \
     const int32_t *window = task->window ? task->window + first : NULL;                                                \
     uint8_t *out = constants->chain < 0 ? (uint8_t *)(task->sums + first * ATOM) : task->target + first * ATOM;        \

@@ -23,13 +23,25 @@ uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, 
 
 void dpu_fill(const openrknn_dpu *dpu, int32_t channel, uint8_t *target, int32_t pixels)
 {
-    int32_t is_padded = dpu->real_channels < dpu->channels;
-    int32_t lanes = at_least((is_padded ? dpu->real_channels : dpu->channels) - channel, 0);
-    for (int32_t i = 0; lanes < LANES && i < pixels; i++)
-        if (is_padded)
-            memcpy(target + i * ATOM + lanes, dpu->padding, (size_t)(LANES - lanes));
-        else
-            memset(target + i * ATOM + lanes, 0, (size_t)(LANES - lanes));
+    const int32_t is_padded = dpu->real_channels < dpu->channels;
+    const int32_t lanes = at_least((is_padded ? dpu->real_channels : dpu->channels) - channel, 0);
+    uint64_t kept[2], filled[2];
+    uint8_t keeps[LANES] = {0}, fills[LANES] = {0};
+
+    if (lanes >= LANES)
+        return;
+    memset(keeps, UINT8_MAX, (size_t)lanes);
+    if (is_padded)
+        memcpy(fills + lanes, dpu->padding, (size_t)(LANES - lanes));
+    memcpy(kept, keeps, sizeof kept);
+    memcpy(filled, fills, sizeof filled);
+    for (int32_t i = 0; i < pixels; i++, target += ATOM) {
+        uint64_t words[2];
+        memcpy(words, target, sizeof words);
+        words[0] = (words[0] & kept[0]) | filled[0];
+        words[1] = (words[1] & kept[1]) | filled[1];
+        memcpy(target, words, sizeof words);
+    }
 }
 
 /* Where half atom `half` of pixel `pixel` goes; the twin of target_run. */

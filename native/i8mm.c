@@ -94,6 +94,11 @@ static void segment(const segment_task *task)
     }
 }
 
+static int32_t fuses_plain(const openrknn_chain *chain, int64_t limit, int32_t channels)
+{
+    return chain->flags & OPENRKNN_CHAIN_ADD ? 0 : fuses_chain(chain, limit, channels);
+}
+
 const kernel_set kernels_i8mm = {
     .name = "i8mm",
     .products = 80,
@@ -105,7 +110,7 @@ const kernel_set kernels_i8mm = {
     .block_bytes = block_bytes,
     .store = store,
     .segment = segment,
-    .fuses = fuses_chain,
+    .fuses = fuses_plain,
     .prepare = prepare_tiles,
     .window = sdot_window,
     .depthwise = narrow_depthwise,

@@ -61,8 +61,9 @@ typedef struct {
     const int32_t *factors;
     const int32_t *addends;
     int32_t *sums; /* [atom][SEGMENT][16] */
-    const void *constants; /* of the block, from `prepare` */
+    void *constants; /* of the block, from `prepare` */
     uint8_t *target; /* prepared with a chain: bytes go here, [pixels][16], and not sums there */
+    const int8_t *operand; /* of the chain, [pixels][16], if it has one */
 } segment_task;
 
 /* What is known of a block before its segments. */
