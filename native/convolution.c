@@ -81,17 +81,18 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
     uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
-    int32_t row, first, pixels, is_picture = step->picture != 0, has_window = c->has_window;
+    int32_t rows[GROUP], firsts[GROUP], counts[GROUP], is_picture = step->picture != 0, has_window = c->has_window;
     int32_t block_atoms = kernels->block, most_atoms = kernels->block * kernels->at_once;
 
-    for (int32_t s = from; s < to && has_window; s++) {
-        segment_place(c, s, &row, &first, &pixels);
-        segment_window(c, row, first, pixels, window[s - from]);
+    for (int32_t s = 0; s < to - from; s++) {
+        segment_place(c, from + s, rows + s, firsts + s, counts + s);
+        if (has_window)
+            segment_window(c, rows[s], firsts[s], counts[s], window[s]);
     }
     for (int32_t block = first_block; block < last_block; block += kernels->at_once) {
         prepare_block(c, block, constants);
-        for (int32_t s = from; s < to; s++) {
-            segment_place(c, s, &row, &first, &pixels);
+        for (int32_t s = 0; s < to - from; s++) {
+            const int32_t row = rows[s], first = firsts[s], pixels = counts[s];
             segment_task task = {
                 .input = segment_input(c, row, first),
                 .offsets = c->offsets,
@@ -103,7 +104,7 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .tile_step = c->has_row_tiles ? c->out_row_step : ATOM * (int64_t)c->pixel_step,
                 .atoms = at_most(at_most(most_atoms, (last_block - block) * block_atoms), c->out_atoms - block * block_atoms),
                 .weights = c->weights + block * c->block_bytes,
-                .window = has_window ? window[s - from] : NULL,
+                .window = has_window ? window[s] : NULL,
                 .factors = has_window ? c->factors + block * block_atoms * ATOM : NULL,
                 .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
                 .constants = constants,

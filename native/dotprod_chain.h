@@ -48,29 +48,25 @@ static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t c
     return limit + largest < ROUNDED ? 2 : limit + largest <= LARGEST;
 }
 
-static inline double positive(double x)
+/* What the chain leaves out where no sum of these channels is large enough for it. Bounds are a little larger than exact. */
+static int32_t chain_kind(const openrknn_chain *chain, const int32_t *addends, const int32_t *magnitudes, const float32 *scales)
 {
-    return x < 0 ? -x : x;
-}
-
-/* What the chain leaves out where no sum of these channels is large enough for it. */
-static int32_t chain_kind(const openrknn_chain *chain, int32_t channel, const int32_t *magnitudes)
-{
-    enum { WORD = 1 << 15 };
     const int32_t adds = chain->flags & OPENRKNN_CHAIN_ADD;
-    const double operand = adds ? ((128.0 + positive(chain->operand_before)) * positive(chain->operand_scale) + positive(chain->operand_after) + 1) : 0;
-    int32_t kind = 0;
+    const float32 more = 1.0f + 1.0f / 1024, word = 32767.0f, limit = (float32)chain->sum_limit;
+    const float32 operand = adds ? (128 + fabsf(chain->operand_before)) * fabsf((float32)chain->operand_scale) + fabsf(chain->operand_after) + 1 : 0;
+    float32 sum = 0, last = 0;
     if (!(chain->flags & (OPENRKNN_CHAIN_SINGLE_CLAMP | OPENRKNN_CHAIN_SINGLE_WIDE)))
-        return kind;
-    for (int32_t i = 0; i < ATOM; i++) {
-        const double addend = chain->addends[channel + i], sum = magnitudes[i] * 128.0 + positive(addend);
-        const double scale = chain->flags & OPENRKNN_CHAIN_SCALE ? chain->scales[channel + i] : 1;
-        const double scaled = (sum < chain->sum_limit ? sum : chain->sum_limit) * positive(scale) + 1 + operand;
-        kind |= sum > chain->sum_limit ? CHAIN_HOLDS : 0;
-        kind |= scaled * positive(chain->out_scale) + positive(chain->out_addend) + 2 >= WORD ? CHAIN_IS_WIDE : 0;
+        return 0;
+    for (int32_t i = 0; i < ATOM; i += 4) {
+        const float32x4_t addend = vabsq_f32(vcvtq_f32_s32(vld1q_s32(addends + i)));
+        const float32x4_t largest = vaddq_f32(vmulq_n_f32(vcvtq_f32_s32(vld1q_s32(magnitudes + i)), 128), addend);
+        const float32x4_t scaled = vmulq_f32(vminq_f32(largest, vdupq_n_f32(limit)), vabsq_f32(vld1q_f32(scales + i)));
+        sum = fmaxf(sum, vmaxvq_f32(largest));
+        last = fmaxf(last, vmaxvq_f32(scaled));
     }
-    return kind & ((chain->flags & OPENRKNN_CHAIN_SINGLE_CLAMP ? CHAIN_HOLDS : 0) |
-                   (chain->flags & OPENRKNN_CHAIN_SINGLE_WIDE ? CHAIN_IS_WIDE : 0));
+    last = (last + 1 + operand) * fabsf((float32)chain->out_scale) + fabsf((float32)chain->out_addend) + 2;
+    return (chain->flags & OPENRKNN_CHAIN_SINGLE_CLAMP && sum * more > limit ? CHAIN_HOLDS : 0) |
+           (chain->flags & OPENRKNN_CHAIN_SINGLE_WIDE && last * more >= word ? CHAIN_IS_WIDE : 0);
 }
 
 /* The constants of the chain of 16 channels. */
@@ -93,7 +89,7 @@ static void prepare_chain(const openrknn_chain *chain, int32_t channel, const in
     vst1q_f32(k->out_addend, vdupq_n_f32(is_fused ? (float32)fused : SINGLE_MAGIC + (float32)chain->out_addend));
     vst1q_s32(k->low, vdupq_n_s32(SINGLE_BITS - chain->sum_limit));
     vst1q_s32(k->high, vdupq_n_s32(SINGLE_BITS + chain->sum_limit));
-    k->chain = chain_kind(chain, channel, magnitudes) | (is_fused ? 0 : CHAIN_SUBTRACTS) | (adds ? CHAIN_ADDS : 0);
+    k->chain = chain_kind(chain, chain->addends + channel, magnitudes, k->scales) | (is_fused ? 0 : CHAIN_SUBTRACTS) | (adds ? CHAIN_ADDS : 0);
     vst1q_s32(k->operand_base, vdupq_n_s32(SINGLE_BITS + (int32_t)chain->operand_before));
     vst1q_f32(k->operand_addend, vdupq_n_f32(chain->operand_after - SINGLE_MAGIC));
     k->add_scales[0] = (float32)chain->operand_scale;
@@ -176,8 +172,9 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
 
 /* v0 ... v3: scales, v4: that of the output, v5: M. Two vectors, from sums to M + results. */
 #define SCALE_TWO(a, b, k, l, at, between)                                                                             \
-    "ldp q6, q7, [%[constants], #" #at "]\n"                                                                           \
+    "ldr q6, [%[constants], #" #at "]\n"                                                                               \
     "fmla v6.4s, v" #a ".4s, v" #k ".4s\n"                                                                             \
+    "ldr q7, [%[constants], #" #at " + 16]\n"                                                                          \
     "fmla v7.4s, v" #b ".4s, v" #l ".4s\n"                                                                             \
     "ldr q" #a ", [%[constants], #320]\n"                                                                              \
     "ldr q" #b ", [%[constants], #320]\n" between                                                                      \
@@ -186,31 +183,32 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
 #define SUBTRACT_TWO "fsub v6.4s, v6.4s, v5.4s\nfsub v7.4s, v7.4s, v5.4s\n"
 
 #define NARROW(p, a, b, c, d)                                                                                          \
-    "uzp1 v" #a ".8h, v" #a ".8h, v" #b ".8h\n"                                                                        \
-    "uzp1 v" #c ".8h, v" #c ".8h, v" #d ".8h\n"
+    "uzp1 v6.8h, v" #a ".8h, v" #b ".8h\n"                                                                             \
+    "uzp1 v7.8h, v" #c ".8h, v" #d ".8h\n" START(p, a, b, c, d)
 #define NARROW_WIDE(p, a, b, c, d)                                                                                     \
     "ldr q7, [%[constants], #304]\n"                                                                                   \
     "sub v" #a ".4s, v" #a ".4s, v7.4s\n"                                                                              \
     "sub v" #b ".4s, v" #b ".4s, v7.4s\n"                                                                              \
     "sub v" #c ".4s, v" #c ".4s, v7.4s\n"                                                                              \
     "sub v" #d ".4s, v" #d ".4s, v7.4s\n"                                                                              \
-    "sqxtn v" #a ".4h, v" #a ".4s\n"                                                                                   \
-    "sqxtn v" #c ".4h, v" #c ".4s\n"                                                                                   \
-    "sqxtn2 v" #a ".8h, v" #b ".4s\n"                                                                                  \
-    "sqxtn2 v" #c ".8h, v" #d ".4s\n"
-#define PUT_BYTES(p, a, c)                                                                                             \
-    "sqxtn v" #a ".8b, v" #a ".8h\n"                                                                                   \
-    "sqxtn2 v" #a ".16b, v" #c ".8h\n"                                                                                 \
-    "str q" #a ", [%[out], #16 * " #p "]\n"
+    "sqxtn v6.4h, v" #a ".4s\n"                                                                                        \
+    "sqxtn v7.4h, v" #c ".4s\n"                                                                                        \
+    "sqxtn2 v6.8h, v" #b ".4s\n"                                                                                       \
+    "sqxtn2 v7.8h, v" #d ".4s\n" START(p, a, b, c, d)
+#define PUT_BYTES(p)                                                                                                   \
+    "sqxtn v6.8b, v6.8h\n"                                                                                             \
+    "sqxtn2 v6.16b, v7.8h\n"                                                                                           \
+    "str q6, [%[out], #16 * " #p "]\n"
 
 /* Where sums begin. Those of the next tile are loaded as soon as their registers are free. */
 #define START(p, a, b, c, d)                                                                                           \
-    "ldp q" #a ", q" #b ", [%[constants]]\n"                                                                           \
-    "ldp q" #c ", q" #d ", [%[constants], #32]\n"
+    "ldr q" #a ", [%[constants]]\n"                                                                                    \
+    "ldr q" #b ", [%[constants], #16]\n"                                                                               \
+    "ldr q" #c ", [%[constants], #32]\n"                                                                               \
+    "ldr q" #d ", [%[constants], #48]\n"
 
 #define CHAIN_OF(p, a, b, c, d, between, narrow)                                                                       \
-    SCALE_TWO(a, b, 0, 1, 224, between) SCALE_TWO(c, d, 2, 3, 256, between) narrow(p, a, b, c, d) PUT_BYTES(p, a, c)      \
-    START(p, a, b, c, d)
+    SCALE_TWO(a, b, 0, 1, 224, between) SCALE_TWO(c, d, 2, 3, 256, between) narrow(p, a, b, c, d) PUT_BYTES(p)
 #define CHAIN_PLAIN(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, , NARROW)
 #define CHAIN_SUBTRACT(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, SUBTRACT_TWO, NARROW)
 #define CHAIN_WIDE(p, a, b, c, d) CHAIN_OF(p, a, b, c, d, , NARROW_WIDE)
@@ -231,8 +229,7 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "fadd v6.4s, v6.4s, v7.4s\n"                                                                                       \
     "fmla v" #a ".4s, v6.4s, v4.s[1]\n"
 #define ADD_OF(p, a, b, c, d, narrow)                                                                                  \
-    ADD_ONE(p, a, 0) ADD_ONE(p, b, 1) ADD_ONE(p, c, 2) ADD_ONE(p, d, 3) narrow(p, a, b, c, d) PUT_BYTES(p, a, c)       \
-    START(p, a, b, c, d)
+    ADD_ONE(p, a, 0) ADD_ONE(p, b, 1) ADD_ONE(p, c, 2) ADD_ONE(p, d, 3) narrow(p, a, b, c, d) PUT_BYTES(p)
 #define CHAIN_ADD(p, a, b, c, d) ADD_OF(p, a, b, c, d, NARROW)
 #define CHAIN_ADD_WIDE(p, a, b, c, d) ADD_OF(p, a, b, c, d, NARROW_WIDE)
 

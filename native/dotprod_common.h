@@ -1,4 +1,6 @@
 /* Convolutions with SDOT: 4 channels by 4 inputs, times 4 inputs of a pixel. */
+#include <math.h>
+
 #include "neon_common.h"
 #include "dotprod_tile.h"
 

@@ -46,13 +46,12 @@ static void zip_groups(const zip_task *given)
     const int32_t first = at_most(divide_up(task.before, 2), task.pairs);
     const int32_t end = at_most(at_least((task.before + task.count - 2) / 2, first), task.pairs);
 
-    if (vgetq_lane_u64(flips, 0) | vgetq_lane_u64(flips, 1)) {
-        zip_some(&task, 0, task.pairs, 1, 1);
-        return;
-    }
-    zip_some(&task, 0, first, 1, 0);
-    zip_some(&task, first, end, 0, 0);
-    zip_some(&task, end, task.pairs, 1, 0);
+    zip_some(&task, 0, first, 1, 1);
+    if (vgetq_lane_u64(flips, 0) | vgetq_lane_u64(flips, 1))
+        zip_some(&task, first, end, 0, 1);
+    else
+        zip_some(&task, first, end, 0, 0);
+    zip_some(&task, end, task.pairs, 1, 1);
 }
 
 /*

@@ -14,9 +14,13 @@ uint8_t *target_run(const openrknn_target *target, int32_t atom, int64_t pixel, 
         group = place / area;
         place -= group * area;
     }
+    if (target->line == (int64_t)target->width * ATOM) { /* rows follow each other */
+        *run = (int32_t)(area - place);
+        return target->base + group * target->group_step + place * ATOM + atom % target->per_pixel * target->atom_step;
+    }
     row = target->height == 1 ? 0 : place / target->width;
     column = place - row * target->width;
-    *run = (int32_t)(target->line == (int64_t)target->width * ATOM ? area - place : target->width - column);
+    *run = (int32_t)(target->width - column);
     return target->base + group * target->group_step + row * target->line + column * ATOM +
            atom % target->per_pixel * target->atom_step;
 }
