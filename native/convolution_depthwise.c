@@ -110,20 +110,17 @@ static void put_pieces(const convolution *c, int32_t atom, int32_t pixel, int32_
     }
 }
 
-/*
- * One row of results. What follows a row that is not the last one will be written after it: then the pixels of whole fours
- * may be.
- */
-static void groups_row(const convolution *c, int32_t atom, int32_t row, int32_t is_last, groups_task task)
+/* One row of results. */
+static void groups_row(const convolution *c, int32_t atom, int32_t row, groups_task task)
 {
     const openrknn_dpu *dpu = &c->step->dpu;
-    const int32_t pixel = row * c->out_columns, fours = (int32_t)round_up(c->out_columns, GROUP_PIXELS);
+    const int32_t pixel = row * c->out_columns;
     const uint8_t *const *taps = task.taps, *at[MOST_TAPS];
     int32_t sums[SEGMENT * ATOM] __attribute__((aligned(64))), whole = 0;
 
     task.target = c->is_fused ? target_run(&dpu->target, atom, pixel, &whole) : NULL;
     if (whole >= c->out_columns) {
-        task.pixels = is_last || whole < fours ? c->out_columns : fours;
+        task.pixels = c->out_columns;
         c->kernels->depthwise_groups(&task);
         dpu_fill(dpu, atom * ATOM, task.target, c->out_columns);
         return;
@@ -168,6 +165,38 @@ static void zip_row(group_rows *rows, int32_t row, uint8_t *groups)
     rows->own.kernels->zip_groups(&rows->zip);
 }
 
+/* Small planes are brought into groups as a whole, and computed in one call. */
+enum { PLANE_BYTES = 48 << 10 };
+
+static int32_t is_plane(const convolution *c)
+{
+    const openrknn_target *target = &c->step->dpu.target;
+    return c->is_fused && c->rows * group_row_bytes(c) <= PLANE_BYTES && target->line == (int64_t)target->width * ATOM &&
+           target->pixels == (int64_t)target->width * target->height && c->out_rows * c->out_columns <= target->pixels;
+}
+
+static void groups_plane(group_rows *rows, int32_t from, int32_t to, uint8_t *groups, groups_task task)
+{
+    const convolution *c = &rows->own;
+    const openrknn_convolution *step = c->step;
+    const int64_t slot_bytes = group_row_bytes(c);
+    const int32_t first = from * step->stride_y, runs = group_runs(step), atom = rows->atom;
+    const uint8_t *taps[MOST_TAPS];
+    int32_t run;
+
+    for (int32_t row = first; row < (to - 1) * step->stride_y + step->kernel_height && atom < c->atoms; row++)
+        zip_row(rows, row, groups + (row - first) * slot_bytes);
+    for (int32_t i = 0; i < task.count; i++)
+        taps[i] = groups + i / runs * slot_bytes + i % runs * 2 * GROUP_BYTES;
+    task.taps = taps;
+    task.pixels = c->out_columns;
+    task.rows = to - from;
+    task.row_step = step->stride_y * slot_bytes;
+    task.target = target_run(&step->dpu.target, atom, from * c->out_columns, &run);
+    c->kernels->depthwise_groups(&task);
+    dpu_fill(&step->dpu, atom * ATOM, task.target, task.rows * task.pixels);
+}
+
 /* Some rows of the result of one atom. The rows of the kernel stay in the first level cache, in groups. */
 static void groups_unit(void *job, int32_t unit)
 {
@@ -182,8 +211,9 @@ static void groups_unit(void *job, int32_t unit)
     uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
     group_rows rows = {.own = *c, .atom = atom, .is_copied = step->converter || step->dpu.halves};
 
-    /* A copied row, and a ring of as many rows in groups as the kernel has. */
-    rows.own.copy = scratch(SCRATCH_INPUT, height * slot_bytes + c->row_bytes + ROW_SLACK + SLACK);
+    /* A copied row, and a ring of as many rows in groups as the kernel has, or all of them. */
+    const int64_t slots = is_plane(c) ? at_least(c->rows, height) : height;
+    rows.own.copy = scratch(SCRATCH_INPUT, slots * slot_bytes + c->row_bytes + ROW_SLACK + SLACK);
     if (!rows.own.copy) {
         ((convolution *)job)->failed = 1;
         return;
@@ -207,8 +237,13 @@ static void groups_unit(void *job, int32_t unit)
         .layers = about->layers,
         .weights = (const int8_t *)block + GROUPS_HEADER,
         .constants = constants,
+        .rows = 1,
     };
     prepare_groups(c, atom, about, constants);
+    if (is_plane(c)) {
+        groups_plane(&rows, from, to, ring, task);
+        return;
+    }
     for (int32_t row = from, next = from * step->stride_y, next_slot = 0, slot = 0; row < to; row++) {
         for (; next < row * step->stride_y + height && atom < c->atoms; next++) {
             zip_row(&rows, next, ring + next_slot * slot_bytes);
@@ -217,7 +252,7 @@ static void groups_unit(void *job, int32_t unit)
         for (int32_t y = 0; y < height; y++)
             for (int32_t run = 0; run < runs; run++)
                 taps[y * runs + run] = ring + (slot + y < height ? slot + y : slot + y - height) * slot_bytes + run * 2 * GROUP_BYTES;
-        groups_row(c, atom, row, row + 1 == to, task);
+        groups_row(c, atom, row, task);
         slot = (slot + step->stride_y) % height;
     }
 }

@@ -62,7 +62,10 @@ static void zip_groups(const zip_task *given)
 #define SDOT2(a, b, x, y, w, v)                                                                                        \
     "sdot v" #a ".4s, v" #x ".16b, v" #w ".16b\n"                                                                      \
     "sdot v" #b ".4s, v" #y ".16b, v" #v ".16b\n"
-#define LOAD2(x, y, from, o) "ldp q" #x ", q" #y ", [%[" from "], #" #o "]\n"
+/* On Neoverse-N1, pairs of loads take longer than two loads. */
+#define LOAD2(x, y, from, o)                                                                                           \
+    "ldr q" #x ", [%[" from "], #" #o "]\n"                                                                           \
+    "ldr q" #y ", [%[" from "], #" #o " + 16]\n"
 
 #define EVERY_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                       \
     LOAD2(0, 1, "at", o) LOAD2(4, 5, "weights", o) LOAD2(6, 7, "weights", o + 64) LOAD2(2, 3, "at", o + 64)            \
@@ -81,16 +84,18 @@ static void zip_groups(const zip_task *given)
     LOAD2(26, 27, "weights", o + 128)                                                                                  \
     SDOT2(a, b, 0, 1, 26, 27) SDOT2(c, d, 2, 3, 26, 27) SDOT2(e, f, 4, 5, 26, 27) SDOT2(g, h, 6, 7, 26, 27)
 
-/* `count` times four pixels, from byte `position` of the rows in `list` on. */
+/* Some rows of `count` times four pixels, from byte `position` of what the taps see on. Gaps are between two rows. */
 #define GROUPS_KERNEL(name, piece, step)                                                                               \
-    static void name(const groups_task *task, int64_t position, int32_t count, uint8_t *out)                           \
+    static void name(const groups_task *task, int64_t position, int32_t all_count, int32_t rows, uint8_t *out)         \
     {                                                                                                                  \
         const tile_constants *constants = task->constants;                                                             \
         const uint8_t *const *list = task->taps;                                                                       \
         const uint8_t *at = NULL;                                                                                      \
         const int8_t *weights = task->weights;                                                                         \
         const int32_t *window = NULL;                                                                                  \
-        int32_t taps = task->count;                                                                                    \
+        const int64_t gap = task->row_step - (int64_t)all_count * (step);                                              \
+        const int64_t out_gap = ((int64_t)task->pixels - 4 * (int64_t)all_count) * ATOM;                               \
+        int32_t taps = task->count, count = all_count;                                                                 \
         __asm__ volatile(EACH_4(START) "5:\n"                                                                          \
                          "mov %[list], %[all_list]\n"                                                                  \
                          "mov %[weights], %[all_weights]\n"                                                            \
@@ -110,10 +115,16 @@ static void zip_groups(const zip_task *given)
                          "0:\n"                                                                                        \
                          "subs %w[count], %w[count], #1\n"                                                             \
                          "b.ne 5b\n"                                                                                   \
+                         "mov %w[count], %w[all_count]\n"                                                              \
+                         "add %[position], %[position], %[gap]\n"                                                      \
+                         "add %[out], %[out], %[out_gap]\n"                                                            \
+                         "subs %w[rows], %w[rows], #1\n"                                                               \
+                         "b.ne 5b\n"                                                                                   \
                          : [list] "+&r"(list), [weights] "+&r"(weights), [at] "+&r"(at), [taps] "+&r"(taps),           \
-                           [position] "+&r"(position), [out] "+&r"(out), [count] "+&r"(count)                          \
+                           [position] "+&r"(position), [out] "+&r"(out), [count] "+&r"(count), [rows] "+&r"(rows)      \
                          : [all_list] "r"(task->taps), [all_weights] "r"(task->weights), [all_taps] "r"(task->count),  \
-                           [window] "r"(window), TILE_INPUTS                                                           \
+                           [window] "r"(window), [all_count] "r"(all_count), [gap] "r"(gap), [out_gap] "r"(out_gap),   \
+                           TILE_INPUTS                                                                                 \
                          : "memory", "cc", TILE_REGISTERS);                                                            \
     }
 GROUPS_KERNEL(every_pixel_1, EVERY_PIXEL_1, 128)
@@ -121,25 +132,27 @@ GROUPS_KERNEL(every_pixel_2, EVERY_PIXEL_2, 128)
 GROUPS_KERNEL(second_pixel_1, SECOND_PIXEL_1, 256)
 GROUPS_KERNEL(second_pixel_2, SECOND_PIXEL_2, 256)
 
-/* What is left of four pixels does not go to where they would. */
+/* What is left of four pixels goes to where the next row begins, which is written later. After the last row it does not. */
 static void depthwise_groups(const groups_task *task)
 {
     const tile_constants *constants = task->constants;
-    void (*kernel)(const groups_task *, int64_t, int32_t, uint8_t *) =
+    void (*kernel)(const groups_task *, int64_t, int32_t, int32_t, uint8_t *) =
         task->stride == 1 ? (task->layers == 1 ? every_pixel_1 : every_pixel_2)
                           : (task->layers == 1 ? second_pixel_1 : second_pixel_2);
-    const int32_t fours = task->pixels / 4, rest = task->pixels % 4, has_chain = constants->chain >= 0;
-    const int64_t step = task->stride * 2 * 4 * ATOM;
-    uint8_t last[4 * ATOM];
+    const int32_t fours = task->pixels / 4, rest = task->pixels % 4, before = task->rows - 1;
+    const int64_t step = task->stride * 2 * 4 * ATOM, last_row = before * task->row_step;
+    uint8_t *target = task->target + (int64_t)before * task->pixels * ATOM, last[4 * ATOM];
 
-    if (!has_chain) {
-        kernel(task, 0, fours + (rest > 0), (uint8_t *)task->sums);
+    if (constants->chain < 0) {
+        kernel(task, 0, fours + (rest > 0), 1, (uint8_t *)task->sums);
         return;
     }
+    if (before)
+        kernel(task, 0, fours + (rest > 0), before, task->target);
     if (fours)
-        kernel(task, 0, fours, task->target);
+        kernel(task, last_row, fours, 1, target);
     if (rest) {
-        kernel(task, fours * step, 1, last);
-        memcpy(task->target + (int64_t)fours * 4 * ATOM, last, (size_t)rest * ATOM);
+        kernel(task, last_row + fours * step, 1, 1, last);
+        memcpy(target + (int64_t)fours * 4 * ATOM, last, (size_t)rest * ATOM);
     }
 }

@@ -176,7 +176,9 @@ typedef struct {
     int32_t count; /* of taps */
     int32_t stride; /* 1 or 2 */
     int32_t layers; /* of weights that are not 0, 1 or 2 */
-    int32_t pixels; /* sums of whole fours are stored */
+    int32_t pixels; /* of a row; sums of whole fours are stored */
+    int32_t rows; /* 1 without a chain */
+    int64_t row_step; /* bytes from what taps see of a row to that of the next one */
     const int8_t *weights;
     const void *constants; /* of the atom, from `prepare` */
     int32_t *sums; /* [SEGMENT][16]; */
