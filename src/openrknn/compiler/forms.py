@@ -208,6 +208,9 @@ class UnitNorm:
 class NarrowProduct:
     """Inputs: map of fp16, weights of int4 [O, I], scales [O, groups of I]; a fourth one is added to the result."""
 
+    heads: int = 1
+    """Parts of the inputs whose surfaces take turns in the map; each group is in one of them."""
+
 
 Form = (
     Activation | Binary | BlockTurn | CachedAttention | Concat | Conv | Estimate | Fold | Gate | NarrowProduct | Pool

@@ -216,7 +216,7 @@ class GraphParts:
         scales = self.constants.put(f"{name}_scales", lambda: integers.make()[1], (outputs, integers.groups))
         made = self._value(name, (1, outputs, 1, self.tokens))
         joins = [addend] if addend is not None and is_plain else []
-        self._op("NarrowProduct", name, [x, weights, scales, *joins], [made], NarrowProduct())
+        self._op("NarrowProduct", name, [x, weights, scales, *joins], [made], NarrowProduct(integers.heads))
         if bias is not None:
             summand = self.graph.add_constant(f"{name}_summand", bias().reshape(1, outputs, 1, 1))
             summed = self._value(f"{name}.biased", self.graph.shape(made))

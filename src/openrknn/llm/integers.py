@@ -27,6 +27,8 @@ class Integers:
     make: Callable[[], tuple[Array, Array]]
     """([outputs, inputs], [outputs]); of int4 scales are [outputs, groups of inputs]."""
     groups: int = 1
+    heads: int = 1
+    """More than one: inputs are in the order of the weights, and in the map their surfaces take turns."""
 
     def matrix(self) -> Array:
         """In real numbers, as weights of a convolution."""
@@ -90,6 +92,8 @@ class IntegerProducts:
         parts = [one for one in found if isinstance(one, Int8Product | Int4Product)]
 
         first = parts[0]
+        heads = _heads(columns) if isinstance(first, Int4Product) and first.scales.shape[1] > 1 else 1
+        columns = None if heads > 1 else columns
         places = _groups(names[0], first, columns)
 
         def make() -> tuple[Array, Array]:
@@ -102,7 +106,22 @@ class IntegerProducts:
             return stored, scales if places is None else scales[:, places]
 
         scale = first.input_scale if isinstance(first, Int8Product) else None
-        return Integers(scale, make, 1 if places is None else len(places))
+        return Integers(scale, make, 1 if places is None else len(places), heads)
+
+
+def _heads(columns: Array | None) -> int:
+    """How many heads' surfaces take turns in an order of inputs; 1: it is another order."""
+    if columns is None:
+        return 1
+    breaks = np.flatnonzero(np.diff(columns) != 1)
+    if not len(breaks):
+        return 1
+    atom = int(breaks[0]) + 1
+    heads = len(columns) // max(int(columns[atom]), 1)
+    if len(columns) % (heads * atom):
+        return 1
+    turned = np.arange(len(columns)).reshape(heads, -1, atom).transpose(1, 0, 2).reshape(-1)
+    return heads if np.array_equal(turned, columns) else 1
 
 
 def _groups(name: str, product: Int8Product | Int4Product, columns: Array | None) -> Array | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openrknn.compiler.errors import OptionError
+from openrknn.compiler.errors import OptionError, UnsupportedOperatorError
 from openrknn.container.load import load
 from openrknn.llm.compile import compile_language
 from openrknn.llm.config import Rope
@@ -83,19 +83,21 @@ def test_what_cannot_be_compiled_is_named(quantised: Quantised) -> None:
     with pytest.raises(OptionError, match="quantise the model with rotation"):
         compile_language(quantise_language(source, TEXTS, rotate=False), capacity=32, prefill=())
     narrow = quantise_language(source, TEXTS, precision="w4a16", group=32)
-    o = Int4Product(np.zeros((64, 128), np.int8), np.ones((64, 4), np.float32))
-    scattered = replace(narrow, products={**narrow.products, "layers.0.o": o})
-    with pytest.raises(OptionError, match="in another order than groups of 32"):
-        compile_language(scattered, "rk3576", capacity=32, prefill=())
+    o = narrow.products["layers.0.o"]
+    assert isinstance(o, Int4Product)
+    assert o.scales.shape == (64, 4)
+    across = Int4Product(o.weights, np.ones((64, 2), np.float32))
+    with pytest.raises(UnsupportedOperatorError, match="groups of 64"):
+        compile_language(replace(narrow, products={**narrow.products, "layers.0.o": across}), "rk3576", capacity=32)
     whole = quantise_language(source, TEXTS, precision="w4a16", group=0)
     with pytest.raises(OptionError, match="rk3576 and rv1126b"):
         compile_language(whole, "rk3588", capacity=32, prefill=())
 
 
-@pytest.mark.parametrize(("biases", "group"), [(False, 0), (True, 0), (False, 32), (True, 64)])
-def test_weights_of_int4(biases: bool, group: int) -> None:
+@pytest.mark.parametrize(("biases", "group", "head"), [(False, 0, 32), (True, 0, 32), (False, 32, 64), (True, 64, 32)])
+def test_weights_of_int4(biases: bool, group: int, head: int) -> None:
     """W4A16 on RK3576: one task for a product or for each group of its inputs, a quarter of the bytes of fp16."""
-    source = MemorySource(biases=biases, **CHANGES)
+    source = MemorySource(biases=biases, **CHANGES | {"head_size": head, "rope": Rope(10000.0, head)})
     narrow = quantise_language(source, TEXTS, precision="w4a16", group=group, skip=["head"])
     reference = QuantisedEngine(narrow)
     wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from openrknn.compiler.errors import UnsupportedOperatorError
 from openrknn.compiler.formats import align
+from openrknn.compiler.forms import NarrowProduct
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
@@ -37,8 +38,8 @@ def lower_narrow(low: Lowering, op: Op) -> None:
     source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
     inputs, outputs = source.cube[0], target.cube[0]
     matrix, scales = (np.asarray(low.graph.constants[name]) for name in op.inputs[1:3])
-    groups = scales.shape[1]
-    if inputs % (_GROUP * groups) or not low.target.narrow_weights:
+    groups, heads = scales.shape[1], op.get(NarrowProduct).heads
+    if inputs % (_GROUP * groups) or groups % heads or not low.target.narrow_weights:
         raise UnsupportedOperatorError(
             f"{op.name!r}: {low.target.name} has no int4 weights for {inputs} inputs in groups of {inputs // groups}"
         )
@@ -83,7 +84,12 @@ def _product(
         finish = Finish(1.0, None, flying=False, stages=stages)
         finish.operand(EwAlgorithm.ADD, None, relu=False)
         stages = finish.stages
-    read = Line(source.at(part.start), source.pitch, part.stop - part.start, atom)
+    heads, first = op.get(NarrowProduct).heads, part.start
+    if heads > 1:
+        surface = low.target.fp16.atom
+        head, within = divmod(first, source.cube[0] // heads)
+        first = within * heads + head * surface
+    read = Line(source.at(first), source.pitch * heads, part.stop - part.start, atom)
     written = Line(made.place, made.pitch, outputs, atom)
     for first, count in line_pixels(low.target, read.channels, source.cube[1] * source.cube[2]):
         addend = None if before is None else Residual(before.at(first, atom), before.pitch)

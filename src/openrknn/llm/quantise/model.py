@@ -18,6 +18,7 @@ from openrknn.llm.quantise.products import (
     Int4Product,
     Int8Product,
     Product,
+    group_inside,
     group_size,
     int4_scales,
     int8_scales,
@@ -103,8 +104,7 @@ def quantise_language(
 
     `rotate`: None for where the model allows it. `adapt_seconds`: what rounding by the data may take; products that
     come after it are rounded to the nearest. `group`: inputs that share a scale of int4, at most (0: all of an output);
-    `o` always has one scale per output, because the NPU has its inputs in the order of heads. `skip`: products or kinds
-    that stay in float. Raises `UnsupportedError`.
+    groups of `o` are inside of heads. `skip`: products or kinds that stay in float. Raises `UnsupportedError`.
     """
     if not source.config.causal:
         raise UnsupportedError(f"{source.config.architecture}: only models that make text are quantised here")
@@ -131,7 +131,8 @@ def quantise_language(
         seen = recorder.seen[input_of(name, gated=source.config.gated)]
         is_adapted = seen.hessian is not None and time.monotonic() < until
         matrix = turned.get("embedding" if name == "head" and turned.config.tied_head else name)
-        made = _product(matrix, seen, precision, ranges, 0 if name.endswith(".o") else group, adapts=is_adapted)
+        size = group_inside(source.config.head_size, group) if name.endswith(".o") else group
+        made = _product(matrix, seen, precision, ranges, size, adapts=is_adapted)
         products[name] = made
         choices.append(_choice(name, precision, made, matrix, seen, is_adapted=is_adapted))
     return Quantised(turned, precision, products, tuple(choices), prefix, turns)

@@ -135,6 +135,11 @@ def group_size(inputs: int, wanted: int = _LARGEST_GROUP) -> int:
     return sizes[-1] if sizes else inputs
 
 
+def group_inside(head: int, wanted: int) -> int:
+    """The largest group that divides a head evenly, whose inputs the NPU keeps together; 0: there is none."""
+    return max((size for size in range(_GROUP_STEP, min(wanted, head) + 1, _GROUP_STEP) if head % size == 0), default=0)
+
+
 def int4_scales(matrix: Floats, group: int) -> Floats:
     """[outputs, groups], fp16: those with the least error of rounding."""
     parts = matrix.reshape(len(matrix), -1, group)
