@@ -266,7 +266,7 @@ def _check_format(found: Mapping[str, Any], name: str, wanted: str, version: int
 
 
 def _can_be_mapped(info: zipfile.ZipInfo) -> bool:
-    """Whether it lies in the file as it is, and is worth it."""
+    """Whether it is stored uncompressed, and large enough for a mapping."""
     return info.compress_type == 0 and info.file_size >= _LARGE and not info.flag_bits & 1
 
 
