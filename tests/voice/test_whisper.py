@@ -107,6 +107,19 @@ def test_a_step_is_few_jobs_and_nothing_of_it_is_the_cpus(voice: VoiceSet) -> No
     assert weights[1] < weights[0] // 4, "graphs share them"
 
 
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_text_that_does_not_end_stops_with_the_positions(model: Whisper, beam: int) -> None:
+    previous = tuple([5] * (fake.CONTEXT // 2 - 1))
+    options = ListenOptions(language="de", previous=previous, filters=False, temperatures=(0.0,), beam=beam)
+    rules = model._search._rules[True]
+    rules._never = np.append(rules._never, VOCABULARY.end)
+    try:
+        result = model.window(model.mel(sound(0.9)), options)
+    finally:
+        rules._never = rules._never[:-1]
+    assert len(result.tokens) == fake.CONTEXT + 1 - (1 + len(previous) + 3)
+
+
 def test_a_decoder_without_the_scores_of_its_words_is_refused(voice: VoiceSet) -> None:
     other = replace(voice, options={**voice.options, "alignment": [[0, 0]]})
     with pytest.raises(VoiceSetError, match="make the set 'tiny' again"):

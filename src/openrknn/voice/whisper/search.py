@@ -158,6 +158,11 @@ class Search:
             tokens, logs, total = self._one(temperature, random)
         return tokens, logs, total / (len(tokens) + 1)
 
+    @property
+    def _is_full(self) -> bool:
+        """Context, beginning and text can be a few tokens more than there are positions for: the text ends then."""
+        return self._steps.length >= 2 * self._most
+
     def _one(self, temperature: float, random: np.random.Generator) -> tuple[tuple[int, ...], tuple[float, ...], float]:
         """The likeliest token each time, or one by chance."""
         tokens, found = list[int](), list[float]()
@@ -174,7 +179,7 @@ class Search:
                 break
             tokens.append(token)
             found.append(float(logs[token]))
-            if len(tokens) == self._most:
+            if len(tokens) == self._most or self._is_full:
                 break
             row = np.array(self._steps.step(token), np.float32)
         return tuple(tokens), tuple(found), total
@@ -210,7 +215,7 @@ class Search:
                 if len(done) < beam:
                     done[text] = score
             texts, sums = texts_next, sums_next
-            if len(done) >= beam or number == self._most - 1:
+            if len(done) >= beam or number == self._most - 1 or self._is_full:
                 break
             self._steps.reorder(order)
             rows = np.array(self._steps.step([text[-1] for text in texts]), np.float32)
