@@ -53,7 +53,7 @@ def _options(words: Sequence[str]) -> tuple[bool, str, float]:
         import argparse  # here: the library starts the engine without arguments, and waits for it
 
         parser = argparse.ArgumentParser(prog="openrknn-engine", description="The engine of the open librknnrt.so.")
-        parser.add_argument("--foreground", action="store_true", help="stay, instead of going into the background")
+        parser.add_argument("--foreground", action="store_true", help="run in the foreground")
         parser.add_argument("--socket", default="", help=f"where to listen; {SOCKET_VARIABLE} says the same")
         given = parser.parse_args(words)
         foreground, path = given.foreground, given.socket

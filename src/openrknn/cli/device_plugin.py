@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     offer.add_argument("--clean-up", action="store_true", help=text)
     sides = parser.add_argument_group("where to register")
     sides.add_argument("--dra", action="store_true", help="also be a DRA driver")
-    sides.add_argument("--no-plugin", action="store_true", help="do not be a device plugin")
+    sides.add_argument("--no-plugin", action="store_true", help="do not run the device plugin")
     sides.add_argument("--node", metavar="NAME", help="DRA: name of this node")
     sides.add_argument(
         "--api-server", metavar="URL", help="DRA: the API server (default: from the pod's service account)"

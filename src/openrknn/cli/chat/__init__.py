@@ -33,7 +33,7 @@ _MOST_INPUT = 16 << 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's own arguments."""
-    parser.add_argument("model", metavar="MODEL", help="a GGUF file, or a model that was got by name")
+    parser.add_argument("model", metavar="MODEL", help="a GGUF file, or the name of a downloaded model")
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help="one message, for one answer")
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--system", metavar="TEXT", help="instructions that come before everything")
