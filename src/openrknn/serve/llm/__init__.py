@@ -3,5 +3,5 @@
     languages   all that are served, by name;   language: one of them, its process and who may wait for it
     line        the connection: many streams over one socket;   words: what travels over it
     handler     the other side: requests in, events out, a step of the scheduler at a time;   child: the process
-    idle        when a model that nobody uses is unloaded;   stats: numbers about one model
+    idle        when a model that is not in use is unloaded;   stats: numbers about one model
 """

@@ -1,4 +1,4 @@
-"""`Idle`: when a model that nobody uses is unloaded. Used by the server's loop only."""
+"""`Idle`: when a model that is not in use is unloaded. Used by the server's loop only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Idle:
 
     @property
     def expires(self) -> float | None:
-        """The time of the clock when it is unloaded, if nobody asks until then; None: never."""
+        """The time of the clock when it is unloaded, if there is no request until then; None: never."""
         return None if self.seconds < 0 else (self._began or time.time()) + self.seconds
 
     def keep(self, seconds: float | None) -> None:

@@ -161,7 +161,7 @@ class Language:
         return time.monotonic() - started
 
     async def settle(self) -> None:
-        """Unload it now, if that is what was asked for and nobody uses it."""
+        """Unload it now, if that is what was asked for and it is not in use."""
         if not self.active:
             self.idle.begins()
         await self.idle.wait()

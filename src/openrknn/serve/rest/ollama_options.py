@@ -19,7 +19,7 @@ _LONGEST = 10 * 365 * 86400.0
 
 
 def keep_seconds(value: Any) -> float | None:
-    """keep_alive: seconds, or a duration of Go such as 5m or 1h30m; negative: for ever; None: nothing is said."""
+    """keep_alive: seconds, or a duration of Go such as 5m or 1h30m; negative: always loaded; None: nothing is said."""
     if value is None:
         return None
     seconds = None
@@ -34,7 +34,7 @@ def keep_seconds(value: Any) -> float | None:
         if seconds is not None and value.strip().startswith("-"):
             seconds = -seconds
     if seconds is None or math.isnan(seconds):
-        raise BadRequestError("'keep_alive' is a number of seconds or a duration such as '5m'; negative: for ever")
+        raise BadRequestError("'keep_alive' is a number of seconds or a duration such as '5m'; negative: always loaded")
     return -1.0 if seconds < 0 or seconds > _LONGEST else seconds
 
 
