@@ -32,9 +32,9 @@ from tests.npu.loaded import load  # noqa: E402
 
 INSTRUCTIONS = {
     Kernels.NEON: "smlal", Kernels.DOTPROD: "sdot", Kernels.I8MM: "smmla", Kernels.AVX2: "vpmaddwd",
-    Kernels.VNNI: "vpdpbusd", Kernels.AMX: "vpdpbusd",
+    Kernels.VNNI: "vpdpbusd", Kernels.AMX: "tdpbssd",
 }  # fmt: skip
-"""What each set multiplies int8 with. AMX has its own model in benchmarks/amx.py."""
+"""What each set multiplies int8 with; AMX leaves depthwise convolutions and first layers to VNNI."""
 
 
 @dataclass(frozen=True)

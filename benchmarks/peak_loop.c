@@ -1,6 +1,6 @@
 /*
- * The most products that one core of this processor can do, on registers alone: int8 (SDOT, SMMLA, SMLAL, VPDPBUSD, VPMADDWD)
- * and single precision (FMA). One line for each instruction: its name, and products in a nanosecond of the thread's time.
+ * The most products that one core of this processor can do, on registers alone: int8 (SDOT, SMMLA, SMLAL, TDPBSSD, VPDPBUSD,
+ * VPMADDWD) and single precision (FMA). One line for each instruction: its name, and products in a nanosecond of the thread's time.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -63,6 +63,9 @@ int main(void)
     return 0;
 }
 #elif defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #define SIXTEEN(one)                                                                                                   \
     one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13) one(14) one(15)
 #define LOOP(one) "1:\n" SIXTEEN(one) "sub $1, %0\njnz 1b\n"
@@ -73,9 +76,29 @@ int main(void)
 #define CLOBBERED                                                                                                      \
     "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
         "xmm14", "xmm15"
+#define TILES "tdpbssd %%tmm6, %%tmm7, %%tmm0\ntdpbssd %%tmm6, %%tmm7, %%tmm1\ntdpbssd %%tmm6, %%tmm7, %%tmm2\ntdpbssd %%tmm6, %%tmm7, %%tmm3\n"
+
+/* AMX: the processor has it, and the system gives this process tiles, 8 of 16 rows of 64 bytes. */
+static int has_tiles(void)
+{
+    enum { TILE_AND_INT8 = 3 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    static const struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+    uint32_t eax, ebx, ecx, edx;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || (edx & TILE_AND_INT8) != TILE_AND_INT8 ||
+        syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) != 0)
+        return 0;
+    __asm__ volatile("ldtilecfg %0" : : "m"(shapes));
+    return 1;
+}
 
 int main(void)
 {
+    if (has_tiles())
+        PEAK("tdpbssd", 16384, "1:\n" TILES TILES TILES TILES "sub $1, %0\njnz 1b\n", "memory");
     if (__builtin_cpu_supports("avx512vnni"))
         PEAK("vpdpbusd", 64, LOOP(DOT), CLOBBERED);
     if (__builtin_cpu_supports("avx2"))

@@ -41,6 +41,8 @@ PAGE = ROOT / "docs" / "performance.md"
 HALVES = {"PP-OCRv4 recognition, fp16": "ppocrv4_rec_rk3588_fp.rknn", "DNSMOS, fp16": "dnsmos_v8_rk3588_fp.rknn"}
 FLOAT = "fp16 products"
 PYTHON = "Python"
+WITHOUT_TILES = ("depthwise", "first layer")
+"""Types that the kernels of AMX leave to VNNI."""
 COPIED_BYTES = 64 << 20
 PARTS = {0xD03: "Cortex-A53", 0xD05: "Cortex-A55", 0xD08: "Cortex-A72", 0xD0B: "Cortex-A76", 0xD0C: "Neoverse-N1",
          0xD40: "Neoverse-V1", 0xD49: "Neoverse-N2", 0xD4F: "Neoverse-V2"}  # fmt: skip
@@ -156,6 +158,8 @@ def measure(arguments: argparse.Namespace, kernels: Kernels) -> dict[str, Any]:
 def fractions(kind: str, row: dict[str, float], found: dict[str, Any]) -> tuple[float | None, float | None]:
     """Of the peak of products, and of what memory can move; None where there is nothing to compare."""
     name = "fma" if kind == FLOAT else found["instruction"]
+    if name == "tdpbssd" and kind in WITHOUT_TILES:
+        name = "vpdpbusd"
     peak, passed = found["peaks"].get(name), row["milliseconds"] * 1e6
     if not passed:
         return None, None

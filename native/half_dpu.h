@@ -190,9 +190,11 @@ typedef struct {
     half_lanes kept, filling; /* lanes without data */
 } half_plan;
 
-/* `has_all`: whatever there is. Otherwise some steps are not there, and compilers know. */
+/* Which stages there may be: none but the element-wise operation, the usual ones, or all. Compilers know which. */
+enum { BARE, USUAL, ALL_STAGES };
+
 ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run, const int32_t from_sums, const int32_t kind,
-                               const int32_t operation, const int32_t has_all)
+                               const int32_t operation, const int32_t stages)
 {
     const half_plan plan = *given; /* stores of bytes could change what has an address */
     const half_run_task task = *run;
@@ -208,10 +210,10 @@ ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run,
             const floats one = halves_same(bits);
             EACH_VECTOR e.v[v] = one;
         }
-        if (has_all) {
+        if (stages == ALL_STAGES) {
             stage_lanes(&plan.bias, &x);
             stage_lanes(&plan.norm, &x);
-        } else {
+        } else if (stages == USUAL) {
             if (plan.bias.adds_first)
                 EACH_VECTOR x.v[v] = floats_add(x.v[v], plan.bias.addends.v[v]);
             if (plan.bias.multiplies)
@@ -219,13 +221,13 @@ ALWAYS_INLINE void half_pixels(const half_plan *given, const half_run_task *run,
             if (plan.norm.clamps)
                 clamp_lanes(plan.norm.clamp, &x);
         }
-        operate_lanes(operation, plan.negative_only, &x, &e);
-        if (plan.clamps)
+        operate_lanes(operation, stages != BARE && plan.negative_only, &x, &e);
+        if (stages != BARE && plan.clamps)
             clamp_lanes(plan.clamp, &x);
-        if (has_all && plan.scales)
+        if (stages == ALL_STAGES && plan.scales)
             EACH_VECTOR x.v[v] = floats_multiply(x.v[v], floats_set(plan.factor));
         half_lanes result = half_lanes_of(x.v);
-        if (plan.fills)
+        if (stages != BARE && plan.fills)
             result = half_lanes_merge(result, plan.kept, plan.filling);
         half_lanes_store(task.target[0] + p * task.target_step[0], task.target[1] + p * task.target_step[1], result);
     }
@@ -283,7 +285,7 @@ static void looked_up(const half_plan *plan, const half_run_task *run)
             lanes_store(values + i * GENERAL_LANES, &x);
         }
         look_up_lanes(&plan->lookup, values, part.pixels * GENERAL_LANES);
-        half_pixels(&rest, &part, 1, plan->operand_kind, plan->operation, 1);
+        half_pixels(&rest, &part, 1, plan->operand_kind, plan->operation, ALL_STAGES);
         for (int32_t i = 0; i < 2; i++) {
             part.target[i] += (int64_t)part.pixels * part.target_step[i];
             if (plan->operand_kind == 2)
@@ -294,27 +296,53 @@ static void looked_up(const half_plan *plan, const half_run_task *run)
     }
 }
 
+/* An operation on fp16 in memory, and nothing else; whether it is one of these. */
+static int32_t bare_pixels(const half_plan *plan, const half_run_task *run)
+{
+#define BARE_KINDS(operation)                                                                                          \
+    if (plan->operand_kind == 2)                                                                                       \
+        half_pixels(plan, run, 0, 2, operation, BARE);                                                                 \
+    else if (plan->operand_kind == 3)                                                                                  \
+        half_pixels(plan, run, 0, 3, operation, BARE);                                                                 \
+    else                                                                                                               \
+        half_pixels(plan, run, 0, 0, operation, BARE);                                                                 \
+    return 1
+    switch (plan->operation) {
+    case OPENRKNN_ADD:
+        BARE_KINDS(OPENRKNN_ADD);
+    case OPENRKNN_MINUS:
+        BARE_KINDS(OPENRKNN_MINUS);
+    case OPENRKNN_MULTIPLY:
+        BARE_KINDS(OPENRKNN_MULTIPLY);
+    default:
+        return 0;
+    }
+#undef BARE_KINDS
+}
+
 static void half_pixels_of(const half_plan *plan, const half_run_task *run)
 {
     const int32_t has_all = plan->scales | plan->bias.clamps | plan->bias.negative_only | plan->bias.adds_last |
                             plan->norm.adds_first | plan->norm.adds_last | plan->norm.multiplies;
+    const int32_t has_some = has_all | plan->bias.adds_first | plan->bias.multiplies | plan->norm.clamps | plan->clamps |
+                             plan->fills | plan->negative_only;
     if (plan->has_lookup)
         looked_up(plan, run);
+    else if (!run->sums && !has_some && bare_pixels(plan, run))
+        return;
     else if (has_all || plan->operand_kind == 3)
-        (run->sums ? half_pixels(plan, run, 1, plan->operand_kind, plan->operation, 1)
-                   : half_pixels(plan, run, 0, plan->operand_kind, plan->operation, 1));
+        (run->sums ? half_pixels(plan, run, 1, plan->operand_kind, plan->operation, ALL_STAGES)
+                   : half_pixels(plan, run, 0, plan->operand_kind, plan->operation, ALL_STAGES));
     else if (run->sums && plan->operation == OPENRKNN_NOTHING)
-        half_pixels(plan, run, 1, 0, OPENRKNN_NOTHING, 0);
+        half_pixels(plan, run, 1, 0, OPENRKNN_NOTHING, USUAL);
     else if (run->sums && plan->operand_kind == 2 && plan->operation == OPENRKNN_ADD)
-        half_pixels(plan, run, 1, 2, OPENRKNN_ADD, 0);
+        half_pixels(plan, run, 1, 2, OPENRKNN_ADD, USUAL);
     else if (run->sums)
-        half_pixels(plan, run, 1, plan->operand_kind, plan->operation, 0);
-    else if (plan->operand_kind == 2 && plan->operation == OPENRKNN_MULTIPLY)
-        half_pixels(plan, run, 0, 2, OPENRKNN_MULTIPLY, 0);
+        half_pixels(plan, run, 1, plan->operand_kind, plan->operation, USUAL);
     else if (plan->operand_kind == 2)
-        half_pixels(plan, run, 0, 2, plan->operation, 0);
+        half_pixels(plan, run, 0, 2, plan->operation, USUAL);
     else
-        half_pixels(plan, run, 0, plan->operand_kind, plan->operation, 0);
+        half_pixels(plan, run, 0, plan->operand_kind, plan->operation, USUAL);
 }
 
 /* Whether `own_halves` can do it. */
