@@ -300,7 +300,11 @@ static void stages_of_floats(tile_data *t)
     stage_floats(&dpu->norm, x, t->count, t->task->channel);
     if (ew->lookup.entries) {
         const lane_lookup lookup = lookup_of(&ew->lookup);
+#ifdef OWN_LOOK_UP
+        look_up_lanes(&lookup, x[0], t->count * GENERAL_LANES);
+#else
         look_up_plain(&lookup, x[0], t->count * GENERAL_LANES);
+#endif
     }
     if (ew->operation != OPENRKNN_NOTHING) {
         if (ew->operand_kind == 0)

@@ -31,22 +31,23 @@ ALWAYS_INLINE lane_lookup lookup_of(const openrknn_lookup *lookup)
 }
 
 /* `count` numbers. */
-static inline void look_up_plain(const lane_lookup *lookup, float32 *x, int32_t count)
+static inline void look_up_plain(const lane_lookup *given, float32 *x, int32_t count)
 {
+    const lane_lookup lookup = *given; /* in registers */
     for (int32_t i = 0; i < count; i++) {
         double value = x[i], y;
-        int32_t is_high = !(value < lookup->lo_start);
-        const int64_t *table = lookup->entries + (is_high ? ENTRIES : 0);
-        double place = (value - (is_high ? lookup->lo_start : lookup->le_start)) * (is_high ? lookup->lo_scale : lookup->le_scale);
+        int32_t is_high = !(value < lookup.lo_start);
+        const int64_t *table = lookup.entries + (is_high ? ENTRIES : 0);
+        double place = (value - (is_high ? lookup.lo_start : lookup.le_start)) * (is_high ? lookup.lo_scale : lookup.le_scale);
         place = place > 0 ? place : 0; /* NaN too */
         place = place < ENTRIES - 1 ? place : ENTRIES - 1;
         int64_t index = (int64_t)place < ENTRIES - 2 ? (int64_t)place : ENTRIES - 2;
         double low = (double)table[index], high = (double)table[index + 1];
         y = low + (high - low) * (place - (double)index);
-        if (value < lookup->le_start)
-            y = lookup->first + (value - lookup->le_start) * lookup->below;
-        if (value > lookup->lo_end)
-            y = lookup->last + (value - lookup->lo_end) * lookup->above;
+        if (value < lookup.le_start)
+            y = lookup.first + (value - lookup.le_start) * lookup.below;
+        if (value > lookup.lo_end)
+            y = lookup.last + (value - lookup.lo_end) * lookup.above;
         x[i] = (float32)y;
     }
 }
