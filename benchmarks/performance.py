@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 import sys
 import time
@@ -140,6 +141,7 @@ def measured(path: Path, kernels: Kernels, rounds: int) -> dict[str, Any]:
 def measure(arguments: argparse.Namespace, kernels: Kernels) -> dict[str, Any]:
     """This machine."""
     native.set_threads(1)
+    os.environ[native.ENVIRONMENT] = kernels.name.lower()  # sessions choose their set by it
     rates = peaks()
     paths = {**{f"{net}, int8": names[0] for net, names in NETS.items()}, **HALVES}
     networks = {}
