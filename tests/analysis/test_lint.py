@@ -215,3 +215,25 @@ def test_nothing_serious_in_the_corpus_but_what_is_known(part: int) -> None:
         if finding.severity is not Severity.NOTE
     }
     assert found_there <= known
+
+
+def test_an_operator_that_works_in_place_has_written_its_input() -> None:
+    """The exponential of a compiled Softmax reads and writes one tensor, which the operator before it has made."""
+    onnx = pytest.importorskip("onnx", reason="the extra 'onnx' (package onnx) is not installed")
+    from openrknn.compiler import compile_model
+
+    helper, float_type = onnx.helper, onnx.TensorProto.FLOAT
+    ends = [helper.make_tensor_value_info(name, float_type, [1, 37, 16]) for name in ("x", "y")]
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["keys"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "x"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "attention", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    compiled = compile_model(model, check=False)
+    loaded = openrknn.load(compiled.data)
+    names = [[tensor.name for tensor in (*one.inputs, *one.outputs)] for one in loaded.operators_of(loaded.graphs[0])]
+    assert any(len(found) != len(set(found)) for found in names), "no operator works in place any more"
+    assert [finding.code for finding in openrknn.lint(loaded) if finding.code == "never-written"] == []

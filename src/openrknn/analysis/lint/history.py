@@ -178,12 +178,18 @@ class History:
 
     @cached_property
     def _makers(self) -> Mapping[str, Work]:
+        """The last operator that writes each tensor."""
+        return {name: writers[-1] for name, writers in self._writers.items()}
+
+    @cached_property
+    def _writers(self) -> Mapping[str, list[Work]]:
+        """All operators that write each tensor: some work in place, such as the exponential of a Softmax."""
         works = {work.operator.index: work for work in self.decoded.works}
-        return {
-            tensor.name: works.get(operator.index, Work(operator, (), on_npu=True))
-            for operator in self.decoded.operators
-            for tensor in operator.outputs
-        }
+        found: dict[str, list[Work]] = {}
+        for operator in self.decoded.operators:
+            for tensor in operator.outputs:
+                found.setdefault(tensor.name, []).append(works.get(operator.index, Work(operator, (), on_npu=True)))
+        return found
 
     def makers(self, tensor: Tensor) -> set[int]:
         """Labels that may stand in a tensor: its operator's, and those of the inputs that it finds in place.
@@ -194,16 +200,17 @@ class History:
         waiting, seen = [tensor], {tensor.name}
         while waiting:
             current = waiting.pop()
-            maker = self._makers.get(current.name)
-            if maker is None:
+            writers = self._writers.get(current.name)
+            if writers is None:
                 found |= {OUTSIDE, *self._sharers(current)}
                 continue
-            found.add(self.label(maker))
-            for source in maker.operator.inputs:
-                is_new = source.kind.is_activation and source.name not in seen
-                if is_new and (not maker.steps or self._overlap(source, current)):
-                    seen.add(source.name)
-                    waiting.append(source)
+            for maker in writers:
+                found.add(self.label(maker))
+                for source in maker.operator.inputs:
+                    is_new = source.kind.is_activation and source.name not in seen
+                    if is_new and (not maker.steps or self._overlap(source, current)):
+                        seen.add(source.name)
+                        waiting.append(source)
         return found
 
 
