@@ -35,6 +35,7 @@ from openrknn.evaluate.metrics.text import edits
 from openrknn.voice import Transcriber, open_set
 from openrknn.voice.audio import read_audio, resample
 from openrknn.voice.decoding import most_tokens, search
+from openrknn.voice.listener import ListenOptions
 from openrknn.voice.moonshine import states, stem_frames
 from openrknn.voice.stream import Heard
 from openrknn.voice.tokens import Tokenizer
@@ -143,7 +144,8 @@ def measure(path: Path, listen: Transcriber, judges: dict[str, OnnxRuntime]) -> 
     row = Row(path.name, audio.seconds, spent=dict.fromkeys(["openrknn", *judges], 0.0))
     for segment in listen(samples, listen.rate).segments:
         piece = samples[round(segment.start * listen.rate) : round(segment.end * listen.rate)]
-        heard, spent = timed(listen._hear, piece)  # again: the first time, programs are prepared
+        # Again: the first time, programs are prepared.
+        heard, spent = timed(lambda part: listen._hear(part, ListenOptions()), piece)
         row.spent["openrknn"] += spent
         wanted = heard
         for name, judge in judges.items():

@@ -237,3 +237,27 @@ def test_an_operator_that_works_in_place_has_written_its_input() -> None:
     names = [[tensor.name for tensor in (*one.inputs, *one.outputs)] for one in loaded.operators_of(loaded.graphs[0])]
     assert any(len(found) != len(set(found)) for found in names), "no operator works in place any more"
     assert [finding.code for finding in openrknn.lint(loaded) if finding.code == "never-written"] == []
+
+
+def test_a_part_that_is_read_with_the_strides_of_the_whole_is_in_bounds() -> None:
+    """A Gather of one row is done by address: its reader steps over the whole tensor, beyond the size of the row."""
+    onnx = pytest.importorskip("onnx", reason="the extra 'onnx' (package onnx) is not installed")
+    from openrknn.compiler import compile_model
+
+    helper, float_type = onnx.helper, onnx.TensorProto.FLOAT
+    ends = [
+        helper.make_tensor_value_info(name, float_type, shape) for name, shape in (("x", [1, 49, 64]), ("y", [1, 32]))
+    ]
+    constants = {"w": np.ones((64, 192), np.float32), "zero": np.int64(0), "v": np.ones((192, 32), np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Gather", ["h", "zero"], ["row"], axis=1),
+        helper.make_node("MatMul", ["row", "v"], ["y"]),
+    ]
+    stored = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "first", ends[:1], ends[1:], stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    loaded = openrknn.load(compile_model(model, check=False).data)
+    made = {tensor.name for one in loaded.operators_of(loaded.graphs[0]) for tensor in one.outputs}
+    assert "row_moved" not in made, "the Gather has an operator of its own"
+    assert [finding.what for finding in openrknn.lint(loaded) if finding.code == "out-of-bounds"] == []

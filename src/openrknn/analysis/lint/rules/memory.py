@@ -179,11 +179,27 @@ def _surplus(decoded: Decoded, work: Work, access: Access) -> tuple[int, Tensor 
     return max(access.end - decoded.places[tensor.name] - tensor.size_bytes - _SLACK_BYTES, 0), tensor
 
 
+def _reads_of_parts(context: LintContext) -> set[tuple[int, str]]:
+    """Reads (task, register) of a tensor that is a part of another one and that no operator makes.
+
+    A Gather or Slice may be done by address alone: the reader steps with the strides of the whole tensor, beyond the
+    size of the part. It is in bounds if all that it finds there is of the operator that makes the whole.
+    """
+    history = context.history
+    return {
+        (seen.step.task, seen.access.register)
+        for seen in context.reads
+        if history is not None and seen.tensor is not None and seen.tensor.name not in context.makers
+        and seen.labels <= history.makers(seen.tensor)
+    }  # fmt: skip
+
+
 def _out_of_bounds(context: LintContext) -> Iterator[Found]:
     decoded, atom = context.decoded, context.model.chip.atom_bytes
     if decoded is None or context.model.format_version == _MINI_FORMAT:
         return
     told = set()
+    of_parts = _reads_of_parts(context)
     for work, step, access in context.accesses():
         if not access.exact:
             continue
@@ -192,7 +208,8 @@ def _out_of_bounds(context: LintContext) -> Iterator[Found]:
         misread = tensor is not None and not access.writes and is_picture(tensor, atom)
         unknown = tensor is not None and tensor.kind is Kind.OUTPUT and context.model.chip.family in _SHORT_OUTPUTS
         key = (work.operator.index, access.unit)
-        if not surplus or misread or unknown or key in told:
+        is_part = not access.writes and (step.task, access.register) in of_parts
+        if not surplus or misread or unknown or is_part or key in told:
             continue
         told.add(key)
         name = tensor.name if tensor is not None else "internal memory"
