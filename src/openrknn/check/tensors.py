@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from openrknn.analysis.accuracy.windows import windows_in
 from openrknn.check.fingerprint import digest, place_of
 from openrknn.check.result import OperatorPlace
 from openrknn.container.model import Model
@@ -100,7 +101,7 @@ def compare_traces(
 
 
 def _inspector(model: Model) -> Inspector:
-    return Inspector(model, f"software:{model.chip.name}")
+    return Inspector(model, f"software:{model.chip.name}", windows=windows_in(model))
 
 
 def _record(item: Captured) -> Trace:

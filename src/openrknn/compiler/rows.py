@@ -179,6 +179,7 @@ def _tiles(step: Step, cube: tuple[int, int, int]) -> str:
 
 def _noise(compiled: Compiled) -> dict[str, float]:
     """Value -> decibels against ONNX in float, on the first calibration input (or noise)."""
+    from openrknn.analysis.accuracy.windows import windows_in
     from openrknn.compiler.float_model import FloatModel
     from openrknn.compiler.quantise.statistics import derive, names_for
     from openrknn.compiler.repeat import tensor_suffix
@@ -192,7 +193,7 @@ def _noise(compiled: Compiled) -> dict[str, float]:
     wanted = dict(FloatModel(variant.source, names_for(graph)).run(feed))
     derive(graph, wanted)
     found: dict[str, float] = {}
-    with Inspector(compiled.model, "software") as inspector:
+    with Inspector(compiled.model, "software", windows=windows_in(compiled.model)) as inspector:
         inspector.feed(next(grouped([raw_inputs(compiled, feed)], variant.batch)), "nchw")
         for item in inspector.captured():
             name = item.tensor.name if variant.batch == 1 else item.tensor.name.removesuffix(tensor_suffix(0))

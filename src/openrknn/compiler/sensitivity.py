@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.analysis.accuracy.windows import windows_in
 from openrknn.compiler.float_model import FloatModel, onnx_package
 from openrknn.compiler.ir import Array, Graph
 from openrknn.container.model import Model
@@ -54,7 +55,7 @@ def estimate_noise(
     noise = Noise(np.zeros(len(graph.outputs)), {name: np.zeros(len(graph.outputs)) for name in names})
     sizes = {tensor.name: tensor.elements for tensor in model.graphs[0].tensors}
     done = 0
-    with Inspector(model, "software") as inspector:
+    with Inspector(model, "software", windows=windows_in(model)) as inspector:
         for feed in feeds:
             teacher = dict(teacher_model.run(feed))
             wanted = [teacher[name].astype(np.float64) for name in graph.outputs]

@@ -13,6 +13,7 @@ from openrknn.analysis.accuracy.measure import Bench
 from openrknn.analysis.accuracy.reference import Reference
 from openrknn.analysis.accuracy.result import Comparison, culprits, lint_lines
 from openrknn.analysis.accuracy.weights import read_weights
+from openrknn.analysis.accuracy.windows import windows_in
 from openrknn.container.model import Model
 from openrknn.errors import ComparisonError, UnsupportedError
 from openrknn.runtime.inspector import Inspector
@@ -55,7 +56,7 @@ def compare(
     feeds = feeds_for(model, source, inputs, layout)
     weights = read_weights(model, {name: numpy_helper.to_array(item) for name, item in source.constants.items()})
     quantized = reference == "quantized"
-    with Inspector(model, device) as inspector:
+    with Inspector(model, device, windows=windows_in(model)) as inspector:
         bench = Bench(inspector, source, weights, feeds, clouds=clouds)
         if not any(name in bench.matched for name in bench.outputs):
             raise ComparisonError(f"the models do not belong together: {onnx} has none of the outputs' names")
