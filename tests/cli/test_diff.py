@@ -19,7 +19,7 @@ from openrknn.container.model import Model
 from openrknn.container.parts import Quantization
 from openrknn.container.writer import encode
 from tests.cli.hostile import NAMES, hostile_model
-from tests.cli.run import program, run
+from tests.cli.run import messages, program, run
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus
 
 Capture = pytest.CaptureFixture[str]
@@ -208,7 +208,7 @@ def test_wrong_files(tmp_path: Path, capsys: Capture) -> None:
     for name in ("none.rknn", "picture.rknn", "."):
         for files in ((tmp_path / name, golden("conv_rk3588_i8")), (golden("conv_rk3588_i8"), tmp_path / name)):
             result = run(capsys, "diff", *files)
-            assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+            assert (result.code, result.out, messages(result.err)) == (2, "", 1)
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])

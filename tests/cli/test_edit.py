@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import openrknn
-from tests.cli.run import program, run
+from tests.cli.run import messages, program, run
 from tests.container.old_mini import as_old_mini
 from tests.container.places import golden
 
@@ -59,7 +59,7 @@ def test_the_model_is_not_overwritten_by_accident(tmp_path: Path, capsys: Captur
     for out in (path, tmp_path / "." / "model.rknn", tmp_path / "same.rknn"):
         for force in ([], ["--force"]):
             result = run(capsys, "edit", path, "-o", out, "--custom-string", "x", *force)
-            assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+            assert (result.code, result.out, messages(result.err)) == (2, "", 1)
             assert "--in-place" in result.err
     assert path.read_bytes() == MODEL.read_bytes()
 
@@ -89,7 +89,7 @@ def test_other_files_need_force(tmp_path: Path, capsys: Capture) -> None:
 )
 def test_what_is_not_possible(words: list[str], said: str, tmp_path: Path, capsys: Capture) -> None:
     result = run(capsys, "edit", MODEL, "-o", tmp_path / "new.rknn", *words)
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert (result.code, result.out, messages(result.err)) == (2, "", 1)
     assert said in result.err
     assert not list(tmp_path.iterdir())
 
@@ -120,7 +120,7 @@ def test_files_that_cannot_be_written_again(tmp_path: Path, capsys: Capture) -> 
     old = tmp_path / "old.rknn"
     old.write_bytes(as_old_mini(openrknn.load(golden("residual_rv1106_i8"))))
     result = run(capsys, "edit", old, "-o", tmp_path / "x", "--custom-string", "x")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "only the containers 6 and 0x1004 (mini) can be written" in result.err
 
 
@@ -128,10 +128,10 @@ def test_wrong_files_and_places(tmp_path: Path, capsys: Capture, monkeypatch: py
     (tmp_path / "picture.rknn").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     for name in ("none.rknn", "picture.rknn", "."):
         result = run(capsys, "edit", tmp_path / name, "-o", tmp_path / "out", "--custom-string", "x")
-        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert (result.code, result.out, messages(result.err)) == (2, "", 1)
     for place in (tmp_path, tmp_path / "no" / "folder", tmp_path / "picture.rknn" / "below"):
         result = run(capsys, "edit", MODEL, "-o", place, "--custom-string", "x")
-        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert (result.code, result.out, messages(result.err)) == (2, "", 1)
 
     def denied(*_: object) -> None:
         raise PermissionError(13, "Permission denied")

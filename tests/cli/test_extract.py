@@ -12,7 +12,7 @@ import pytest
 
 from openrknn.cli.common.folder import safe_name
 from tests.cli.hostile import NAMES, hostile_model
-from tests.cli.run import program, run
+from tests.cli.run import messages, program, run
 from tests.container.places import CORPUS, GOLDENS, golden, need_corpus
 from tests.onnx_file import constants
 
@@ -121,7 +121,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, capsys: Capture) -> None
     assert run(capsys, "extract", golden("conv_rk3588_i8"), "-o", folder).code == 0
     before = (folder / "index.json").read_bytes()
     result = run(capsys, "extract", golden("silu_rk3588_i8"), "-o", folder)
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "--force" in result.err
     assert (folder / "index.json").read_bytes() == before
     assert run(capsys, "extract", golden("silu_rk3588_i8"), "-o", folder, "--force").code == 0
@@ -132,14 +132,14 @@ def test_places_where_nothing_can_be_written(tmp_path: Path, capsys: Capture, mo
     (tmp_path / "file").write_text("here")
     for target in (tmp_path / "file", tmp_path / "file" / "below"):
         result = run(capsys, "extract", golden("conv_rk3588_i8"), "-o", target)
-        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert (result.code, messages(result.err)) == (2, 1)
 
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkstemp", denied)
     result = run(capsys, "extract", golden("conv_rk3588_i8"), "-o", tmp_path / "parts")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "permission denied" in result.err
 
 
@@ -147,7 +147,7 @@ def test_places_where_nothing_can_be_written(tmp_path: Path, capsys: Capture, mo
 def test_a_folder_without_rights(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     result = run(capsys, "extract", golden("conv_rk3588_i8"), "-o", tmp_path / "locked" / "parts")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
 
 
 def test_wrong_files(tmp_path: Path, capsys: Capture) -> None:
@@ -155,7 +155,7 @@ def test_wrong_files(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "picture.rknn").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     for name in ("none.rknn", "empty.rknn", "picture.rknn", "."):
         result = run(capsys, "extract", tmp_path / name, "-o", tmp_path / "parts")
-        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert (result.code, result.out, messages(result.err)) == (2, "", 1)
     assert not (tmp_path / "parts").exists()
 
 

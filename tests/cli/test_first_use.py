@@ -9,7 +9,7 @@ import pytest
 
 from openrknn.cli.commands import NAMES
 from openrknn.extras import missing
-from tests.cli.run import run
+from tests.cli.run import messages, run
 from tests.docs.code_blocks import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -24,6 +24,7 @@ def test_an_onnx_model_is_sent_to_the_compiler(command: str, capsys: Capture) ->
     assert result.code == 2
     assert result.err == (
         f"openrknn: {model}: this is an ONNX model, not a .rknn; make one with `openrknn compile {model}`\n"
+        "see: docs/formats.md\n"
     )
 
 
@@ -162,7 +163,7 @@ GATE = (MODELS / "picture_gate_rk3562_fp.rknn", MODELS / "picture_gate.onnx")
 def test_compare_without_onnx_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = run(capsys, "compare", *GATE)
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert (result.code, result.out, messages(result.err)) == (2, "", 1)
     assert "pip install 'openrknn[onnx]'" in result.err
 
 

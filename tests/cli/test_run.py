@@ -14,7 +14,7 @@ from openrknn.cli.common.inputs import arrays_for, random_inputs
 from openrknn.cli.common.labels import Labels, find_labels
 from openrknn.cli.run.results import best_classes
 from openrknn.runtime.session import Session
-from tests.cli.run import run
+from tests.cli.run import messages, run
 from tests.container.places import ROOT, golden
 
 Capture = pytest.CaptureFixture[str]
@@ -170,7 +170,7 @@ def test_dynamic_shapes_follow_the_array(tmp_path: Path, capsys: Capture) -> Non
     assert report["inputs"][0]["shape"] == [1, 8, 24, 3]
     np.save(tmp_path / "x.npy", np.full((1, 9, 24, 3), 7, np.uint8))
     result = run(capsys, "run", path, "-i", tmp_path / "x.npy")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "was not built for the shapes" in result.err
 
 
@@ -180,7 +180,7 @@ def test_cores_give_the_same(capsys: Capture) -> None:
     one, three = (json.loads(run(capsys, *words, "--cores", cores).out)["outputs"] for cores in (1, 3))
     assert one == three
     result = run(capsys, *words, "--cores", "4")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
 
 
 # ---------------------------------------------------------------- labels and classes
@@ -249,7 +249,7 @@ def test_bad_input_is_one_line(
         pixels(tmp_path / "whole.png", (64, 64))
         (tmp_path / "half.png").write_bytes((tmp_path / "whole.png").read_bytes()[:70])
     result = run(capsys, "run", golden("image_rk3588_i8"), *words)
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert (result.code, result.out, messages(result.err)) == (2, "", 1)
     assert message in result.err
 
 
@@ -261,7 +261,7 @@ def test_a_picture_for_something_else(tmp_path: Path, capsys: Capture) -> None:
 def test_without_pillow_the_line_says_what_to_install(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     result = run(capsys, "run", golden("image_rk3588_i8"), "-i", IMAGES / "cat.jpg")
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "pip install 'openrknn[images]'" in result.err
 
 
@@ -269,7 +269,7 @@ def test_a_full_folder_is_not_overwritten(tmp_path: Path, capsys: Capture) -> No
     path = golden("conv_rk3588_i8")
     shutil.copy(path, tmp_path)
     result = run(capsys, "run", path, "-i", path.with_suffix(".npz"), "-o", tmp_path)
-    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert (result.code, messages(result.err)) == (2, 1)
     assert "not empty" in result.err
 
 

@@ -77,6 +77,7 @@ ALLOWED = {
     "runtime/operators/reduce.py": HANDLER,
     "runtime/operators/table.py": HANDLER,
     "voice/make/moonshine.py": "the layers of one network",
+    "voice/make/transducer.py": "what stands between an input and the rows that it chooses, in one network",
 }
 
 

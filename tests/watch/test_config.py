@@ -126,7 +126,7 @@ def test_secrets_are_in_files(tmp_path: Path) -> None:
 
 def test_the_example_is_right(tmp_path: Path) -> None:
     text = resources.files("openrknn.watch").joinpath("example.toml").read_text("utf-8")
-    (tmp_path / "yolo.rknn").write_bytes(b"")
+    (tmp_path / "detector.rknn").write_bytes(b"")
     settings = read_config(_written(tmp_path, text))
     assert [camera.name for camera in settings.cameras] == ["yard", "street"]
     # What is commented out is right as well.

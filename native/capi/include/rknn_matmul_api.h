@@ -40,7 +40,7 @@ typedef enum _rknn_matmul_type {
     RKNN_INT8_MM_INT4_TO_FLOAT16 = 15,
 } rknn_matmul_type;
 
-/* how a matrix lies in memory. */
+/* the memory layout of a matrix. */
 typedef enum _rknn_matmul_layout {
     RKNN_MM_LAYOUT_NORM = 0,
     RKNN_MM_LAYOUT_NATIVE = 1,

@@ -6,6 +6,7 @@ import argparse
 import textwrap
 from typing import TYPE_CHECKING
 
+from openrknn.cli.common.explained import page_for
 from openrknn.cli.common.files import load_model
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import PAGE, OutputFile
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             found = lint(load_model(path, strict=False), run=arguments.run)
             results.append((path, tuple(finding for finding in found if finding.code not in arguments.ignore)))
         except CommandError as error:
-            Output.complain(str(error))
+            Output.complain(str(error), page=page_for(error))
             results.append((path, str(error)))
     if arguments.report:
         from openrknn.cli.common.files import save_page
