@@ -12,5 +12,5 @@ ADVICE: dict[str, str] = {
     Bound.DPU: "limited by the element-wise unit (DPU): use fewer elements, or operators that fuse with convolutions",
     Bound.POOLING: "limited by the pooling unit: use a smaller window, or a strided convolution instead",
     Bound.MEMORY: "limited by memory bandwidth: use fewer channels or a smaller feature map",
-    Bound.START: "limited by the overhead of starting tasks: it has many small ones",
+    Bound.START: "limited by the overhead of starting tasks: use fewer, larger operators",
 }
