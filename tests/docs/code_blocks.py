@@ -31,22 +31,11 @@ def run(block: Block, folder: Path, python: WarmPython) -> None:
                 _checked(python.run(["-c", block.text], folder, _environment(socket)))
             else:
                 for command, expected in commands(block.text):
-                    compare(command, expected, _checked(_in_time(command, folder, _environment(socket), python)))
+                    compare(command, expected, _checked(_command(command, folder, _environment(socket), python)))
         finally:
             engine = running_engine(socket)
             if engine is not None:
                 stop_engine(engine)
-
-
-def _in_time(
-    command: str, folder: Path, environment: dict[str, str], python: WarmPython
-) -> subprocess.CompletedProcess[str]:
-    """rocket stops jobs after half a second, and the emulated NPU is as slow as this machine is busy: then again."""
-    for _ in range(20):
-        result = _command(command, folder, environment, python)
-        if "no evidence that it ended" not in result.stderr:
-            break
-    return result
 
 
 def _command(

@@ -38,7 +38,7 @@ from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.isa.words import TAIL_WORDS
 from openrknn.npu import Buffer, Machine, TaskRef
 from openrknn.npu.task import Step
-from openrknn.uapi import drm, rocket
+from openrknn.uapi import drm, emulated, rocket
 
 __all__ = ["RocketBuffer", "RocketDevice"]
 
@@ -78,6 +78,7 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         self._driver = open_driver(rocket.DRIVER_NAME, _FOLDERS, kernel or SystemKernel(), path)
         self._memory = SharedMemory()
         self._machine = Machine(chip, self._memory)
+        self._limit_seconds = LIMIT_SECONDS * emulated.time_scale()
         self.software_tasks = 0
         """Tasks that the software NPU executed because the driver cannot finish them."""
 
@@ -175,7 +176,7 @@ class RocketDevice(BaseDevice[RocketBuffer]):
         for _ in range(1 if proof.is_sure or tasks > 1 else 2):
             proof.set()
             seconds = self._submit(job.tasks, read, written)
-            if proof.began or not proof.can_tell or seconds >= LIMIT_SECONDS:
+            if proof.began or not proof.can_tell or seconds >= self._limit_seconds:
                 break
         else:
             raise DeviceError(
@@ -183,11 +184,11 @@ class RocketDevice(BaseDevice[RocketBuffer]):
                 "its result. The kernel log (dmesg) may say why",
                 call=rocket.SUBMIT.name,
             )
-        if seconds >= LIMIT_SECONDS and not proof.ended:
+        if seconds >= self._limit_seconds and not proof.ended:
             raise DeviceError(
                 f"{self.name} took {seconds:.2f} s for a job of {tasks} tasks, and there is no evidence that it ended: "
-                f"the driver stops jobs after {LIMIT_SECONDS:g} s and reports success. The kernel log (dmesg) says "
-                "\"NPU job timed out\" if it did; device='software' runs the model without the NPU",
+                f"the driver stops jobs after {self._limit_seconds:g} s and reports success. The kernel log (dmesg) "
+                "says \"NPU job timed out\" if it did; device='software' runs the model without the NPU",
                 call=rocket.PREP_BO.name,
             )
         if not proof.is_whole:

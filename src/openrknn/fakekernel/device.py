@@ -27,12 +27,11 @@ from openrknn.fakekernel.rocket import Rocket
 from openrknn.fakekernel.server import Server
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.tree import Tree, remove_stale
+from openrknn.uapi.emulated import TIME_SCALE
 
 __all__ = ["DRIVERS", "TIME_SCALE", "Device", "Status"]
 
 DRIVERS = ("rknpu", "rocket")
-TIME_SCALE = 60.0
-"""How much slower than silicon a job may be before its time is over."""
 _MISC_NODE = "/dev/rknpu"
 
 

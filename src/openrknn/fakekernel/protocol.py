@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
+from openrknn.uapi import emulated
 from openrknn.uapi.layout import Field, Struct
 
 __all__ = [
@@ -22,8 +23,7 @@ __all__ = [
     "Op",
 ]  # fmt: skip
 
-ENVIRONMENT = "OPENRKNN_EMULATED"
-"""Names the folder of a running emulated device to programs."""
+ENVIRONMENT = emulated.VARIABLE
 OLD_ENVIRONMENT = "OPENRKNN_DEVICE"
 """Its former name, obeyed where the value is a path; any other value chooses a device (`openrknn.device.automatic`)."""
 SPY_ENVIRONMENT = "OPENRKNN_SPY"
