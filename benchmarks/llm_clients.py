@@ -78,7 +78,7 @@ def _response_row(row: dict[str, Any]) -> tuple[str, bool, str]:
 
 
 class Client(threading.Thread):
-    """Asks again and again until it is told to stop."""
+    """Sends requests until it is told to stop."""
 
     def __init__(self, number: int, url: str, stop: threading.Event) -> None:
         super().__init__(name=f"client-{number}")

@@ -231,7 +231,7 @@ def resident_mib(pid: int) -> float:
 
 
 class Client(threading.Thread):
-    """Asks again and again, with pictures whose answers it knows."""
+    """Sends requests in a loop, with images whose answers it knows."""
 
     def __init__(self, number: int, rest: str, rpc: str, known: list[tuple[Array, bytes]], stop: Event) -> None:
         super().__init__()

@@ -114,7 +114,7 @@ enum version version_of_input(enum version version, const void *input) {
     if (version != VERSION_1_2 || version_named() != VERSION_UNKNOWN || sizeof(void *) < 8) return version;
     if (copy_in(words, input, sizeof words) != 0) return version;
     /* A pointer to the role, or none, and then a flag and the type: 1.2.1. The type and then a pointer: 1.2.0. Between
-       the type and the pointer are four bytes that nobody sets (the vendor's demo has the struct on its stack). */
+       the type and the pointer are four bytes that are never set (the vendor's demo has the struct on its stack). */
     if ((uint32_t)words[0] > RKLLM_INPUT_MULTIMODAL) return version;
     int is_flag_and_type = (words[1] & 0xff) <= 1 && words[1] >> 32 <= RKLLM_INPUT_MULTIMODAL;
     return (uint32_t)words[0] == 0 && is_flag_and_type ? version : VERSION_1_2_0;

@@ -52,7 +52,7 @@ class Net:
         return result
 
     def result(self, kind: str, sources: Sequence[str], shapes: Mapping[str, Shape | None], **attributes: Any) -> None:
-        """An operator whose outputs are the network's; one without a shape is wanted by nobody."""
+        """An operator whose outputs are the network's; one without a shape has no user."""
         self._nodes.append(helper.make_node(kind, list(sources), list(shapes), **attributes))
         for name, shape in shapes.items():
             if shape is not None:

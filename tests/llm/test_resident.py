@@ -41,7 +41,7 @@ def quantised() -> CompiledLanguage:
 
 
 class Alone:
-    """The logits of a sequence that nobody disturbs."""
+    """The logits of a sequence that runs alone."""
 
     def __init__(self, compiled: CompiledLanguage) -> None:
         self._engine = NpuEngine(compiled.data, "software")

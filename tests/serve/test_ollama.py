@@ -165,7 +165,7 @@ def test_a_model_is_unloaded_and_loaded_again(tmp_path: Path, workers: str) -> N
         assert listed.expires_at is not None
         assert 3000 < listed.expires_at.timestamp() - time.time() <= 3600
         assert client.chat(model="tiny", messages=USER, options=GREEDY).load_duration == 0
-        # Nobody loses a stream: what runs goes on, and the model goes afterwards.
+        # No stream is lost: what runs finishes first, and the model is unloaded afterwards.
         stream: Any = client.generate(model="tiny", prompt="slow!", stream=True)  # ten contexts long
         next(stream)
         assert client.chat(model="tiny", messages=[], keep_alive=0).done_reason == "unload"
