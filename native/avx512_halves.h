@@ -1,4 +1,4 @@
-/* Floats of 32 and 16 bits with AVX-512: what half_dpu.h and pool_template.h need. */
+/* Floats of 32 and 16 bits beyond x86_halves.h, with AVX-512: what half_dpu.h and pool_template.h need. */
 #include "lane_lookup.h"
 
 #define floats_subtract(a, b) _mm512_sub_ps(a, b)
@@ -30,16 +30,6 @@ ALWAYS_INLINE void halves_load(const uint8_t *const *from, floats *out)
 
 #define halves_same(bits) _mm512_cvtph_ps(_mm256_set1_epi16((int16_t)(bits)))
 
-typedef __m256i half_lanes;
-#define half_lanes_load(at) _mm256_loadu_si256((const __m256i *)(at))
-#define half_lanes_merge(x, kept, filling) _mm256_or_si256(_mm256_and_si256(x, kept), filling)
-
-ALWAYS_INLINE void half_lanes_store(uint8_t *low, uint8_t *high, half_lanes x)
-{
-    _mm_storeu_si128((__m128i *)low, _mm256_castsi256_si128(x));
-    _mm_storeu_si128((__m128i *)high, _mm256_extracti128_si256(x, 1));
-}
-
 /* fp16 with one NaN for all. */
 ALWAYS_INLINE half_lanes half_lanes_of(const floats *x)
 {
@@ -49,12 +39,6 @@ ALWAYS_INLINE half_lanes half_lanes_of(const floats *x)
 
 /* ---------------------------------------------------------------------------------------------- an atom of fp16 */
 
-#define OWN_EIGHTS
-typedef __m256 eight;
-#define eight_load(at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at)))
-#define eight_set(value) _mm256_set1_ps(value)
-#define eight_add(a, b) _mm256_add_ps(a, b)
-#define eight_multiply(a, b) _mm256_mul_ps(a, b)
 #define eight_larger(a, b) _mm256_mask_max_ps(a, _mm256_cmp_ps_mask(a, a, _CMP_ORD_Q), a, b)
 #define eight_smaller(a, b) _mm256_mask_min_ps(a, _mm256_cmp_ps_mask(a, a, _CMP_ORD_Q), a, b)
 

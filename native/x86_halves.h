@@ -1,4 +1,4 @@
-/* Eight fp16 numbers at a time, by F16C, and floats that are turned: the same for all kernels of x86. */
+/* What the kernels of x86 share of fp16: conversions by F16C, floats that are turned, and parts of what half_dpu.h needs. */
 
 ALWAYS_INLINE void halves_to_floats(const uint8_t *at, float32 *out)
 {
@@ -83,3 +83,25 @@ ALWAYS_INLINE void turn_halves(const uint8_t *from, int64_t step, float32 *to)
     }
 }
 #endif
+
+/* ---------------------------------------------------------------------------------------------- half_dpu.h: 16 lanes */
+
+typedef __m256i half_lanes;
+#define half_lanes_load(at) _mm256_loadu_si256((const __m256i *)(at))
+#define half_lanes_merge(x, kept, filling) _mm256_or_si256(_mm256_and_si256(x, kept), filling)
+
+ALWAYS_INLINE void half_lanes_store(uint8_t *low, uint8_t *high, half_lanes x)
+{
+    _mm_storeu_si128((__m128i *)low, _mm256_castsi256_si128(x));
+    _mm_storeu_si128((__m128i *)high, _mm256_extracti128_si256(x, 1));
+}
+
+/* ---------------------------------------------------------------------------------------------- an atom of fp16 */
+
+/* The rest of an atom, how NaN is compared and stored, is in avx2_halves.h and avx512_halves.h. */
+#define OWN_EIGHTS
+typedef __m256 eight;
+#define eight_load(at) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at)))
+#define eight_set(value) _mm256_set1_ps(value)
+#define eight_add(a, b) _mm256_add_ps(a, b)
+#define eight_multiply(a, b) _mm256_mul_ps(a, b)
