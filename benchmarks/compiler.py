@@ -64,7 +64,8 @@ def measure(name: str, source: Path, theirs: Path, *, is_int8: bool) -> Row:
         mean, std = norm.mean[:channels], norm.std[:channels]
         options = {"mean": mean, "std": std}
         planes = inputs[0].astype(np.float32).transpose(0, 3, 1, 2)
-        feeds = [(planes - np.float32(mean).reshape(1, -1, 1, 1)) / np.float32(std).reshape(1, -1, 1, 1)]
+        offset, factor = (np.asarray(row, np.float32).reshape(1, -1, 1, 1) for row in (mean, std))
+        feeds = [(planes - offset) / factor]
     started = time.perf_counter()
     is_quantised = any(node.op_type == "QuantizeLinear" for node in proto.graph.node)
     compiled = compile_model(

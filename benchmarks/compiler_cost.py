@@ -61,17 +61,19 @@ class Net:
 
 def known(corpus: Path | None, models: Path | None, sources: Path | None) -> Iterator[Net]:
     """Networks that everybody has who has the folders."""
-    for name in ("mbv2", "resnet", "yolo") if corpus else ():
-        yield Net(f"{name} (corpus)", corpus / f"{name}.onnx", corpus / f"{name}_rk3588_i8.rknn")
+    if corpus:
+        for name in ("mbv2", "resnet", "yolo"):
+            yield Net(f"{name} (corpus)", corpus / f"{name}.onnx", corpus / f"{name}_rk3588_i8.rknn")
     if models:
         yield Net("YOLOX-nano 416", models / "yolox_nano_416.onnx", models / "yolox_nano_rk3588_i8.rknn")
         for name, title in (("resnet18", "ResNet18 224"), ("mbv2", "MobileNetV2 224"), ("v8n", "YOLOv8n-shaped 640")):
             yield Net(title, models / "bench" / f"{name}_qdq.onnx", models / "bench" / f"{name}_rk3588_i8.rknn")
     trained = (("EfficientNet-Lite0", "efficientnet_lite0.onnx", "effnet_lite0"),
                ("PP-OCR detection", "ch_PP-OCRv4_det_infer.onnx", "ppocrv4_det"))  # fmt: skip
-    for title, file, stored in trained if models and sources else ():
-        for path in sorted(sources.rglob(file))[:1]:
-            yield Net(title, path, models / f"{stored}_rk3588_i8.rknn")
+    if models and sources:
+        for title, file, stored in trained:
+            for path in sorted(sources.rglob(file))[:1]:
+                yield Net(title, path, models / f"{stored}_rk3588_i8.rknn")
 
 
 def as_float(path: Path, folder: Path) -> Path:

@@ -91,11 +91,12 @@ def _measure(
         options: dict[str, Any] = {"device": "software", "cache": cache, "prefer": prefer}
         if any(not isinstance(size, int) for entry in real.get_inputs() for size in entry.shape):
             options["shapes"] = [{name: value.shape for name, value in feed.items()}]
-        providers = [("RknnExecutionProvider", options), "CPUExecutionProvider"]
+        providers: list[Any] = [("RknnExecutionProvider", options), "CPUExecutionProvider"]
         began = time.perf_counter()
         session = face.InferenceSession(path, providers=providers)
         first = time.perf_counter() - began
         found = session.run(None, feed)
+        assert session.parted is not None
         bundle = session.parted.plans[0]
         began = time.perf_counter()
         again = face.InferenceSession(path, providers=providers)
@@ -112,7 +113,7 @@ def _measure(
 
 def _feed(session: Any, shapes: dict[str, tuple[int, ...]], values: dict[str, float]) -> dict[str, Any]:
     generator = np.random.default_rng(0)
-    feed = {}
+    feed: dict[str, Any] = {}
     for entry in session.get_inputs():
         shape = shapes.get(entry.name) or tuple(size if isinstance(size, int) else 1 for size in entry.shape)
         kind = _TYPES[entry.type]

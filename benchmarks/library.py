@@ -253,10 +253,11 @@ def vendor(models: list[Path]) -> None:
     """Bare ctypes on the vendor's library, on a device that computes nothing."""
     sys.path.insert(0, str(ROOT))
     from benchmarks import vendor_overhead  # here: it needs the witnesses
+    from tests.vendor.board import BoardMissingError
 
     try:
         vendor_overhead.show("the vendor's runtime 1.5.2, idle device (us)", vendor_overhead.on_runtime(models, 1.0))
-    except vendor_overhead.BoardMissingError as missing:
+    except BoardMissingError as missing:
         print(f"the vendor's runtime cannot run here: {missing}")
 
 

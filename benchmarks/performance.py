@@ -72,7 +72,7 @@ first inference of a process.
 def machine() -> str:
     """The processor by its name."""
     found = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return PARTS.get(int(found[1], 16), processor()) if found else processor()
+    return (PARTS.get(int(found[1], 16)) if found else None) or str(processor())
 
 
 def bandwidth() -> float:

@@ -115,6 +115,7 @@ class IdleLink:
 
     def __init__(self, device: Device) -> None:
         self._scheduler = device._system.scheduler
+        assert self._scheduler.link is not None
         self._real: Any = self._scheduler.link
         self._known: dict[bytes, Any] = {}
         self._asked: dict[int, bytes] = {}

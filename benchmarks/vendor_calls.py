@@ -86,7 +86,7 @@ def vendor_lite(model: str, pixels: np.ndarray) -> Callable[[], object] | None:
         return None
     sys.path.insert(0, folder)
     _pretend_a_board()
-    from rknnlite.api import RKNNLite  # type: ignore[import-not-found]
+    from rknnlite.api import RKNNLite
 
     lite = RKNNLite()
     if lite.load_rknn(model) != 0 or lite.init_runtime() != 0:

@@ -43,8 +43,8 @@ def invented() -> list[Head]:
         score = chance.uniform(0, 0.15, (1, CLASSES, rows, rows)).astype(np.float32)
         chosen: set[tuple[int, int]] = set()
         while len(chosen) < wanted[stride]:
-            y, x, kind = chance.integers(rows), chance.integers(rows), chance.integers(CLASSES)
-            width = chance.integers(1, 5)
+            y, x, kind = (int(chance.integers(most)) for most in (rows, rows, CLASSES))
+            width = int(chance.integers(1, 5))
             for near_y in range(max(y - 1, 0), min(y + 2, rows)):
                 for near_x in range(max(x - width, 0), min(x + width, rows)):
                     if len(chosen) < wanted[stride] and (near_y, near_x) not in chosen:

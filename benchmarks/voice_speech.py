@@ -33,9 +33,10 @@ from openrknn.partition.prepare import prepare
 from openrknn.runtime.cost import cost_of
 from openrknn.voice.make.piper import make
 from openrknn.voice.make.vits.cut import Stages, cut_vits
-from openrknn.voice.piper.engine import Scales, StagedEngine, regulate
+from openrknn.voice.piper.engine import StagedEngine, regulate
 from openrknn.voice.piper.windows import windows_of
 from openrknn.voice.sets import VoiceSet, open_set
+from openrknn.voice.talkers import Scales
 from tools.vits import SIZES, write_voice
 
 BAR = 40.0

@@ -192,11 +192,10 @@ def board(folder: Path, seconds: float, tokens: int) -> list[str]:
         graph = min(graphs, key=_size)
         cost = cost_of(model, 1, graph)
         npu += cost.macs * times
-        for value in ((cost.time_ms, cost.low_ms, cost.high_ms),):
-            assert None not in value, "no board of this chip was measured"
-            total, low, high = (
-                sum(pair) for pair in zip((total, low, high), [one * times for one in value], strict=True)
-            )  # type: ignore[operator]
+        assert cost.time_ms is not None, "no board of this chip was measured"
+        assert cost.low_ms is not None
+        assert cost.high_ms is not None
+        total, low, high = total + cost.time_ms * times, low + cost.low_ms * times, high + cost.high_ms * times
         lines.append(
             f"{role}: {cost.macs / 1e6:.0f} M products, {cost.submits} submits, {cost.cpu_operators} operators on the "
             f"CPU, {cost.time_ms:.1f} ms ({cost.low_ms:.1f} to {cost.high_ms:.1f}) on one core of {model.chip.title}"

@@ -18,8 +18,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from openrknn.watch import Watch, read_config
 from openrknn.watch.demo import write_detector
@@ -71,7 +73,8 @@ class Hook:
     """Writes the ids that it gets into a file; refuses connections while it is down."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.server = path, None
+        self.path = path
+        self.server: ThreadingHTTPServer | None = None
 
     def start(self) -> None:
         path = self.path
@@ -87,8 +90,8 @@ class Hook:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", HOOK_PORT), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = server = ThreadingHTTPServer(("127.0.0.1", HOOK_PORT), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
         if self.server is not None:
@@ -150,7 +153,7 @@ def main() -> int:  # noqa: PLR0915 - one run from its beginning to its end
     replacement = write_detector(folder / "new.rknn", steep=44.0)
     epoch, rate = time.time(), arguments.rate
 
-    def camera(number: int) -> subprocess.Popen:
+    def camera(number: int) -> subprocess.Popen[bytes]:
         words = ["camera", str(number), str(HTTP_PORT + number), str(rate), str(epoch)]
         return subprocess.Popen([sys.executable, __file__, *words], stderr=subprocess.DEVNULL)
 
@@ -159,7 +162,7 @@ def main() -> int:  # noqa: PLR0915 - one run from its beginning to its end
         f"persistence_location {folder.resolve()}/\nmax_queued_messages 0\nuser root\n"
     )
 
-    def broker() -> subprocess.Popen:
+    def broker() -> subprocess.Popen[bytes]:
         return subprocess.Popen(["mosquitto", "-c", str(folder / "mosquitto.conf")], stderr=subprocess.DEVNULL)
 
     processes = {"broker": broker(), **{f"camera{number}": camera(number) for number in range(KILLED)}}
@@ -174,7 +177,7 @@ def main() -> int:  # noqa: PLR0915 - one run from its beginning to its end
     writing = threading.Lock()
     scenes = {f"cam{number:02}": Scene(number, fps=rate) for number in range(arguments.cameras)}
 
-    def observe(feed, frame, _happenings) -> None:
+    def observe(feed: Any, frame: Any, _happenings: Any) -> None:
         number = scenes[feed.camera.name].number_of(frame.pixels)
         with writing:
             seen.write(f"{feed.camera.name} {frame.time!r} {frame.number} {number}\n")
@@ -186,7 +189,7 @@ def main() -> int:  # noqa: PLR0915 - one run from its beginning to its end
         processes[name].send_signal(how)
         processes[name].wait()
 
-    plan = sorted([
+    plan: list[tuple[float, str, Callable[[], object]]] = sorted([
         (0.15, "kill camera 0", lambda: kill("camera0")),
         (0.19, "camera 0 is back", lambda: processes.update(camera0=camera(0))),
         (0.27, "broker down", lambda: kill("broker", signal.SIGTERM)),

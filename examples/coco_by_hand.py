@@ -26,6 +26,7 @@ def main() -> None:
         outputs = session.run(np.asarray(square, np.uint8)[None], outputs="native")
         for spec in session.outputs:
             native, scale = outputs[spec.name], spec.quantization
+            assert scale is not None  # the outputs of this file are int8
             n, c1, h, w, c2 = native.shape
             planes = native.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c2, h, w)[0, : spec.shape[1]]  # NC1HWC2 -> CHW
             values = (planes.astype(np.float32) - scale.zero_point[0]) * scale.scale[0]

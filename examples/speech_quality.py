@@ -40,7 +40,7 @@ def filters() -> np.ndarray:
     edges = hertz_of(np.linspace(0, mel_of(np.array(RATE_HZ / 2)), BANDS + 2))
     rising = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
     falling = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
-    return np.maximum(0, np.minimum(rising, falling)) * (2 / (edges[2:] - edges[:-2]))[:, None]
+    return np.asarray(np.maximum(0, np.minimum(rising, falling)) * (2 / (edges[2:] - edges[:-2]))[:, None])
 
 
 def spectrogram(sound: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def spectrogram(sound: np.ndarray) -> np.ndarray:
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW_SAMPLES) / WINDOW_SAMPLES)
     powers = (np.abs(np.fft.rfft(frames * window, axis=1)) ** 2) @ filters().T
     decibels = 10 * np.log10(np.maximum(powers, 1e-10) / max(powers.max(), 1e-10))
-    return ((np.maximum(decibels, -80) + 40) / 40).astype(np.float32)[None]
+    return np.asarray((np.maximum(decibels, -80) + 40) / 40, np.float32)[None]
 
 
 def voice() -> np.ndarray:
@@ -65,7 +65,7 @@ def voice() -> np.ndarray:
         resonance = sum(np.exp(-(((hertz - centre) / 180) ** 2)) for centre in (600, 1300, 2500))
         sound += resonance * np.sin(harmonic * phase) / harmonic**0.5
     syllables = np.clip(np.sin(2 * np.pi * 3 * time), 0, 1) ** 0.5 * (np.sin(2 * np.pi * 0.4 * time) > -0.6)
-    return 0.3 * sound * syllables / np.abs(sound).max()
+    return np.asarray(0.3 * sound * syllables / np.abs(sound).max())
 
 
 def recorded(path: str) -> np.ndarray:

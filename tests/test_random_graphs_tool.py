@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,11 +19,9 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.runtime.cases import GOLDENS, answers
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-
-causes: Any = importlib.import_module("random_graphs.causes")
-check: Any = importlib.import_module("random_graphs.check")
-Drawn: Any = importlib.import_module("random_graphs.draw").Drawn
+causes: Any = importlib.import_module("tools.random_graphs.causes")
+check: Any = importlib.import_module("tools.random_graphs.check")
+Drawn: Any = importlib.import_module("tools.random_graphs.draw").Drawn
 QUANTISED = SimpleNamespace(quantization=SimpleNamespace(scale=(0.5,), zero_point=(3,)))
 
 
@@ -106,7 +103,7 @@ def test_softmax_is_explained_by_its_exponential(tmp_path: Path) -> None:
 
 def test_another_exponential_explains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = softmax_case(tmp_path)
-    explain: Any = importlib.import_module("random_graphs.explain")
+    explain: Any = importlib.import_module("tools.random_graphs.explain")
     monkeypatch.setattr(explain, "CAUSES", ())
     monkeypatch.setattr(explain, "attributed", lambda *_: [None])
     assert check.outcome(path)[0] == "differ"

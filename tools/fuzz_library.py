@@ -39,15 +39,16 @@ def build() -> tuple[Path, Path]:
     """The library with the sanitizers, and the program that calls it."""
     folder = ROOT / "build" / "fuzz-library"
     flags = " ".join(SANITIZE)
-    configure = ["cmake", "-S", ROOT / "native", "-B", folder, "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_C_FLAGS={flags}"]
+    configure = ["cmake", "-S", str(ROOT / "native"), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release"]
+    configure.append(f"-DCMAKE_C_FLAGS={flags}")
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    compile_library = ["cmake", "--build", folder, "--target", "rknnrt", "--parallel", "2"]
+    compile_library = ["cmake", "--build", str(folder), "--target", "rknnrt", "--parallel", "2"]
     subprocess.run(compile_library, check=True, stdout=subprocess.DEVNULL)
     (library,) = folder.rglob("librknnrt.so")
     program = folder / "fuzz"
     source = ROOT / "tools" / "fuzzing_library" / "fuzz.c"
     include = ROOT / "native" / "capi" / "include"
-    command = ["gcc", "-std=c11", "-Wall", *SANITIZE, f"-I{include}", "-o", program, source, library]
+    command = ["gcc", "-std=c11", "-Wall", *SANITIZE, f"-I{include}", "-o", str(program), str(source), str(library)]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True)
     return program, library
 

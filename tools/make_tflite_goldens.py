@@ -114,7 +114,7 @@ def mobilenet_v3(x: Any) -> Any:
 
 def yolo_head(x: Any) -> Any:
     """Two scales with an upsampling between, as small YOLOs have them."""
-    act = lambda value: tf.nn.leaky_relu(value, 0.1)  # noqa: E731
+    act: Body = lambda value: tf.nn.leaky_relu(value, 0.1)  # noqa: E731
     a = act(conv(x, 16, 3, strides=2))
     b = act(conv(tf.nn.max_pool2d(a, 2, 2, "SAME"), 32))
     up = tf.image.resize(b, (int(a.shape[1]), int(a.shape[2])), "nearest")

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -67,7 +67,9 @@ def main() -> int:
         busy = threading.Thread(target=keep_busy, args=(server.url, stop))
         busy.start()
         browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, scheme, width, height in (("overview", "light", 1120, 700), ("phone", "dark", 390, 800)):
+        views: list[tuple[str, Literal["light", "dark"], int, int]]
+        views = [("overview", "light", 1120, 700), ("phone", "dark", 390, 800)]
+        for name, scheme, width, height in views:
             page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})
             page.set_default_timeout(PATIENCE_MS)
             page.goto(server.url)

@@ -76,7 +76,7 @@ def _install(environment: Path, wheels: list[Path], python: str, extras: str) ->
     started = time.monotonic()
     subprocess.run([python, "-m", "venv", environment], check=True)
     wanted = [f"{path.resolve()}[{extras}]" if path.name.startswith("openrknn-") else path.resolve() for path in wheels]
-    pip = [environment / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *map(str, wanted), *_TOLD], check=True, cwd=environment)
     print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
 

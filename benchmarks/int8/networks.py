@@ -81,7 +81,7 @@ def data_of(network: Network, pictures: Path, folder: Path, count: int) -> list[
     """So many inputs [1, C, H, W], normalised."""
     if network.view == "mel":
         return list(_mels(folder, count))
-    mean, std = (np.float32(part).reshape(1, 3, 1, 1) for part in network.norm)
+    mean, std = (np.asarray(part, np.float32).reshape(1, 3, 1, 1) for part in network.norm)
     views: Callable[[Path], Iterator[Image.Image]] = _whole if network.view == "whole" else _people(network.view)
     found: list[Array] = []
     for image in views(pictures):

@@ -9,11 +9,12 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from worker import serve
 
 
-def without_quantisation(model):  # type: ignore[no-untyped-def]
+def without_quantisation(model: Any) -> Any:
     """The same graph on floats: constants are dequantised, other pairs of Q and DQ are left out."""
     import onnx
     from onnx import numpy_helper

@@ -45,4 +45,4 @@ class Classifier:
         return {"best": [int(index) for index in scores.argsort()[::-1][:3]]}
 
 
-app = Classifier.bind()
+app = Classifier.bind()  # type: ignore[attr-defined]  # added by the decorator

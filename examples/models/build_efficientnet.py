@@ -46,7 +46,10 @@ def package_folder(name: str) -> Path:
 
 def read_photo(path: Path) -> Pixels:
     """RGB, height x width x 3."""
-    return np.asarray(cv2.cvtColor(cv2.imread(str(path), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB), np.uint8)
+    photo = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if photo is None:
+        raise FileNotFoundError(f"{path} is not an image")
+    return np.asarray(cv2.cvtColor(photo, cv2.COLOR_BGR2RGB), np.uint8)
 
 
 def crop(photo: Pixels, place: float = 0.5, zoom: float = 1.0) -> Pixels:
@@ -70,6 +73,7 @@ def write_photos() -> None:
     """The example photos, stored again as JPEG."""
     for name, source in EXAMPLES.items():
         photo = cv2.imread(str(package_folder("skimage") / "data" / source))
+        assert photo is not None, "scikit-image no longer has this image"
         cv2.imwrite(str(IMAGES / f"{name}.jpg"), photo, [cv2.IMWRITE_JPEG_QUALITY, 92])
 
 

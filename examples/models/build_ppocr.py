@@ -76,6 +76,7 @@ def calibration() -> Iterator[Pixels]:
 def write_page() -> None:
     """The example page, stored again as JPEG."""
     photo = cv2.imread(str(package_folder("skimage") / "data" / "page.png"))
+    assert photo is not None, "scikit-image no longer has this image"
     cv2.imwrite(str(IMAGES / f"{PAGE}.jpg"), photo, [cv2.IMWRITE_JPEG_QUALITY, 92])
 
 

@@ -164,7 +164,7 @@ def _preload(found: dict[str, list[Seed]]) -> None:
 
     import openrknn.compiler.check  # noqa: F401
 
-    wanted = []
+    wanted: list[str] = []
     if {"pt2", "torchscript"} & set(found):
         wanted += _PRELOADED["torch"]
     if {"keras", "h5", "saved_model", "frozen"} & set(found):

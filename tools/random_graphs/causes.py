@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from random_graphs.altered import attribute
-from random_graphs.own import Own
+from tools.random_graphs.altered import attribute
+from tools.random_graphs.own import Own
 
 Array = npt.NDArray[Any]
 ALL = ("rk3562", "rk3566", "rk3576", "rk3588", "rv1106")

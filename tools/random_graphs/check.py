@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from random_graphs import workers
+from tools.random_graphs import workers
 
 Array = npt.NDArray[Any]
 MAP_RANK = 4
@@ -140,7 +140,7 @@ def cause_of(path: Path, model: Any, arrays: dict[str, Array], found: dict[str, 
     """Why a file differs, if that is known."""
     import onnx
 
-    from random_graphs import explain
+    from tools.random_graphs import explain
 
     source = onnx.load(path.parents[1] / "onnx" / f"{path.stem.split('_')[0]}.onnx")
     fed = explain.feeds_of(source, list_of(arrays, "x"))

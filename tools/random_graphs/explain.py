@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from random_graphs.altered import Replacement, attribute, evaluate, tensors
-from random_graphs.causes import GENTLE, ROUNDING, Facts, attributed
-from random_graphs.make import DEVIATION, MEAN
-from random_graphs.own import own_errors
+from tools.random_graphs.altered import Replacement, attribute, evaluate, tensors
+from tools.random_graphs.causes import GENTLE, ROUNDING, Facts, attributed
+from tools.random_graphs.make import DEVIATION, MEAN
+from tools.random_graphs.own import own_errors
 
 Array = npt.NDArray[Any]
 NEAR = 1.25

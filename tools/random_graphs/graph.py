@@ -7,7 +7,7 @@ construction; weights are scaled by their fan-in so that numbers stay near one a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 OPSET = 17
 """LayerNormalization came with 17; HardSwish with 14."""
 MOST_ELEMENTS = 96 * 32 * 32
@@ -70,7 +71,7 @@ class Graph:
         self.pictures[value.name] = picture
         return value
 
-    def constant(self, array: Array) -> str:
+    def constant(self, array: npt.ArrayLike) -> str:
         """A new constant."""
         name = self.name("c")
         self.constants.append(numpy_helper.from_array(np.asarray(array), name))
@@ -103,7 +104,7 @@ class Graph:
         """A whole number, both ends possible."""
         return int(self.chance.integers(low, high + 1))
 
-    def one_of(self, items: Sequence[Any]) -> Any:
+    def one_of(self, items: Sequence[T]) -> T:
         """One of them."""
         return items[int(self.chance.integers(len(items)))]
 

@@ -22,9 +22,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from random_graphs import workers
+from tools.random_graphs import workers
 
 CHIPS = ("rk3588", "rk3576", "rk3566", "rk3562", "rv1106")
 ONLY_INT8 = ("rv1103", "rv1106", "rv1103b", "rv1106b")
@@ -116,7 +116,7 @@ def build_all(folder: Path, number: int, seed: int, wanted: list[tuple[str, str]
     """One graph for every chip, in a folder of its own: the toolkit leaves files where it runs."""
     import onnx
 
-    from random_graphs.draw import Drawn
+    from tools.random_graphs.draw import Drawn
 
     drawn = Drawn(number, seed)
     path = folder / "onnx" / f"{number:05}.onnx"
@@ -203,6 +203,7 @@ def build(target: Path, source: Path, chip: str, drawn: Any, floats: list[Any]) 
         formats = ["nhwc" if drawn.graph.pictures[value.name] else "nchw" for value in drawn.graph.inputs]
         answers = toolkit.inference(inputs=feeds, data_format=formats)
         check(0 if answers is not None else 1, "inference")
+        assert answers is not None
     except BaseException:
         Path(f"{target}.rknn").unlink(missing_ok=True)
         raise

@@ -16,7 +16,11 @@ def span(size: int, kernel: int, dilation: int) -> int:
 
 def window(graph: Graph, value: Value, most: int, dilated: bool) -> dict[str, list[int]]:
     """Kernel, stride, padding and dilation that fit the map. Padding stays below the kernel's span."""
-    kernels, strides, dilations, starts, ends = [], [], [], [], []
+    kernels: list[int] = []
+    strides: list[int] = []
+    dilations: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
     square = graph.often(0.7)
     for axis, size in enumerate(value.shape[2:]):
         if axis and square and kernels[0] <= size:
@@ -73,7 +77,7 @@ def convolution(graph: Graph, value: Value) -> Value:
     else:
         group, outside = 1, graph.one_of(CHANNELS)
     fan = inside // group * int(np.prod(shape["kernel_shape"]))
-    inputs = [value, graph.normal(outside, inside // group, *shape["kernel_shape"], scale=fan**-0.5)]
+    inputs: list[Value | str] = [value, graph.normal(outside, inside // group, *shape["kernel_shape"], scale=fan**-0.5)]
     if graph.often(0.8):
         inputs.append(graph.normal(outside, scale=0.3))
     return graph.add("Conv", inputs, [1, outside, *after(value, shape)], group=group, **shape)
@@ -91,7 +95,8 @@ def deconvolution(graph: Graph, value: Value) -> Value:
     if outside * sizes[0] * sizes[1] > MOST_ELEMENTS or min(sizes) < 1:
         return convolution(graph, value)
     fan = (1 if depthwise else value.channels) * (kernel / stride) ** 2
-    inputs = [value, graph.normal(value.channels, 1 if depthwise else outside, kernel, kernel, scale=fan**-0.5)]
+    weights = graph.normal(value.channels, 1 if depthwise else outside, kernel, kernel, scale=fan**-0.5)
+    inputs: list[Value | str] = [value, weights]
     if graph.often(0.8):
         inputs.append(graph.normal(outside, scale=0.3))
     return graph.add(

@@ -8,8 +8,8 @@ import numpy as np
 
 from .graph import MOST_ELEMENTS, Graph, Value
 
-PLAIN = ("Relu", "Relu", "Sigmoid", "Tanh", "HardSwish", "Softplus", "Exp", "Abs", "Neg", "Sqrt", "Erf", "Log")
-PLAIN += ("Sin", "Cos")
+PLAIN = ("Relu", "Relu", "Sigmoid", "Tanh", "HardSwish", "Softplus", "Exp", "Abs", "Neg", "Sqrt", "Erf", "Log",
+         "Sin", "Cos")  # fmt: skip
 """Sqrt and Log see Abs first."""
 
 
