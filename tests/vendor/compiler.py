@@ -27,7 +27,8 @@ def compiled(compiler: str, source: Path, name: str, options: Sequence[str] = ()
     """The compiled file, in the user's cache; safe when several test processes start together."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "openrknn-vendor-tests"
     words = [compiler, *options]
-    parts = [source.read_bytes(), (HERE / "capi.h").read_bytes(), *(word.encode() for word in words)]
+    headers = (path.read_bytes() for path in sorted(HERE.glob("*.h")))
+    parts = [source.read_bytes(), *headers, *(word.encode() for word in words)]
     target = base / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] / name
     if target.exists():
         return target
