@@ -26,7 +26,8 @@ import numpy as np  # noqa: E402
 from openrknn.fakekernel.device import Device  # noqa: E402
 from openrknn.fakekernel.launch import prepare  # noqa: E402
 from openrknn.runtime.session import Session  # noqa: E402
-from tests.witness.witness import Witness, WitnessMissingError  # noqa: E402
+from tests.witness.testimony import WitnessMissingError  # noqa: E402
+from tests.witness.witness import Witness  # noqa: E402
 
 PING = """
 #include <fcntl.h>

@@ -15,7 +15,8 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from openrknn.cachefiles import FileCache
 from tests import limits, quick, sample, times
-from tests.witness.witness import Witness, WitnessMissingError
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import Witness
 
 # A loaded machine must not fail a test: what is slow is told by benchmarks/.
 settings.register_profile("suite", deadline=None, max_examples=50)

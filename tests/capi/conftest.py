@@ -20,7 +20,7 @@ from tests.capi.asking import Vendor
 from tests.capi.building import Programs
 from tests.capi.client import Client
 from tests.capi.products import Products
-from tests.witness.witness import WitnessMissingError
+from tests.witness.testimony import WitnessMissingError
 
 
 class RunningEngine:

@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.compat.lab import Array
-from tests.witness.witness import WitnessMissingError, find_library
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import find_library
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

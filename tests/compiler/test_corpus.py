@@ -23,7 +23,8 @@ from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array
 from tests.runtime.cases import CORPUS, shared_case
-from tests.witness.witness import WitnessMissingError, cache_folder, find_library
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import cache_folder, find_library
 
 pytestmark = pytest.mark.unchecked
 

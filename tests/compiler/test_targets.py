@@ -26,7 +26,8 @@ from tests.compiler.nets import Array, Net, feeds, small_cnn
 from tests.compiler.test_attention import attention
 from tests.container.places import IS_WHOLE
 from tests.fakekernel.vendor import run
-from tests.witness.witness import Input, Witness
+from tests.witness.testimony import Input
+from tests.witness.witness import Witness
 
 pytestmark = pytest.mark.unchecked
 

@@ -14,7 +14,8 @@ from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net, feeds, small_cnn
 from tests.compiler.test_shapes import flexible
 from tests.fakekernel.vendor import run
-from tests.witness.witness import Input, Witness
+from tests.witness.testimony import Input
+from tests.witness.witness import Witness
 
 pytestmark = pytest.mark.witness
 

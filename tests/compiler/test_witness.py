@@ -12,7 +12,8 @@ from openrknn.compiler.api import Compiled
 from openrknn.compiler.verify import verify_vendor
 from openrknn.fakekernel.vendor_run import VendorRuntime
 from tests.compiler.nets import Array, Net, feeds, small_cnn
-from tests.witness.witness import WitnessMissingError, cache_folder, find_library
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import cache_folder, find_library
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8)
 

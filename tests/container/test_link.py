@@ -17,8 +17,9 @@ from openrknn.container.parts import TASK, Normalization
 from openrknn.container.patch import converter_for, input_values, row_pixels
 from openrknn.container.writer import encode
 from tests.container.places import CORPUS, GOLDENS, IS_WHOLE, chip_of, golden, head, need_corpus
-from tests.witness import witness as vendor
-from tests.witness.witness import HARDWARE_VERSIONS, Input, Submit, Type, Witness
+from tests.witness import testimony as vendor
+from tests.witness.testimony import Input, Submit, Type
+from tests.witness.witness import HARDWARE_VERSIONS, Witness
 
 _INT_STATUS = slice(20, 24)
 """The kernel writes the status of a task here."""

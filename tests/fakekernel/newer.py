@@ -23,7 +23,8 @@ from openrknn.fakekernel.launch import prepare
 from openrknn.runtime.session import Session
 from tests.runtime.cases import answers
 from tests.witness import runtimes
-from tests.witness.witness import LAYOUTS, TYPES, Layout, Type, Witness
+from tests.witness.testimony import LAYOUTS, TYPES, Layout, Type
+from tests.witness.witness import Witness
 
 Array = npt.NDArray[Any]
 _SECONDS = 600

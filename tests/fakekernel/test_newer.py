@@ -27,7 +27,7 @@ from tests.fakekernel.vendor import both
 from tests.runtime.cases import GOLDENS
 from tests.witness import runtimes
 from tests.witness.runtimes import Runtime, recognise
-from tests.witness.witness import WitnessMissingError
+from tests.witness.testimony import WitnessMissingError
 
 RK = {"2.0.0b8": ("rk3588", "rk3576", "rk3566", "rk3562"), "1.6.0": ("rk3588", "rk3566", "rk3562")}
 MINI = ("rv1106", "rv1103", "rv1106b", "rv1103b")

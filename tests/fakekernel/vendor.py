@@ -21,7 +21,8 @@ from openrknn.fakekernel.device import Device
 from openrknn.fakekernel.launch import prepare
 from openrknn.runtime.session import Session
 from tests.runtime.cases import answers
-from tests.witness.witness import LAYOUTS, TYPES, Input, Witness
+from tests.witness.testimony import LAYOUTS, TYPES, Input
+from tests.witness.witness import Witness
 
 Array = npt.NDArray[Any]
 

@@ -22,7 +22,8 @@ from openrknn.runtime.session import Session
 from tests.fakekernel.vendor import run
 from tests.runtime.cases import GOLDENS, Array, answers, program_of
 from tests.runtime.other_operator import CUT, ROUNDED, Other, with_other
-from tests.witness.witness import Input, Witness
+from tests.witness.testimony import Input
+from tests.witness.witness import Witness
 
 LABELS = [other.label for other in CUT]
 

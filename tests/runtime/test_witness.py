@@ -21,8 +21,9 @@ import pytest
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 from tests.runtime.cases import CORPUS, GOLDENS, Array, answers, internal_of, program_of, shared_case
-from tests.witness import witness as vendor
-from tests.witness.witness import Input, Type, Witness
+from tests.witness import testimony as vendor
+from tests.witness.testimony import Input, Type
+from tests.witness.witness import Witness
 
 pytestmark = pytest.mark.witness
 

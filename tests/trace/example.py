@@ -14,7 +14,8 @@ from openrknn.fakekernel.device import Device
 from openrknn.trace.archive import TraceWriter
 from openrknn.trace.recorder import Recorder
 from tests.fakekernel.vendor import run
-from tests.witness.witness import Input, Witness
+from tests.witness.testimony import Input
+from tests.witness.witness import Witness
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "traces"
 MODEL = FOLDER / "tiny_rk3588_fp.rknn"

@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.witness.witness import HARDWARE_VERSIONS, Witness, WitnessMissingError
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import HARDWARE_VERSIONS, Witness
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -18,7 +18,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.witness.witness import HERE, WitnessMissingError, compile_helper, find_cross_compiler
+from tests.witness.testimony import WitnessMissingError
+from tests.witness.witness import HERE, compile_helper, find_cross_compiler
 
 _VERSION = re.compile(rb"lib(rknnrt|rknnmrt) version: ([0-9][0-9A-Za-z.]*)")
 _ELF = struct.Struct("<4sBB12xH")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.witness.witness import Input, Witness, WitnessMissingError, find_library
+from tests.witness.testimony import Input, WitnessMissingError
+from tests.witness.witness import Witness, find_library
 
 pytestmark = pytest.mark.witness
 
