@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from openrknn.container.model import Model
+if TYPE_CHECKING:
+    from openrknn.compiler import Compiled
 
 onnx = pytest.importorskip("onnx", reason="the extra 'onnx' (package onnx) is not installed")
 
@@ -35,25 +36,37 @@ def _patches() -> Any:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> tuple[Any, Model]:
+def compiled() -> tuple[Any, Compiled]:
     from openrknn.compiler import compile_model
 
     model = _patches()
-    return model, compile_model(model, check=False).model
+    return model, compile_model(model, check=False)
 
 
-def test_a_part_of_a_concat_has_the_strides_of_the_whole(compiled: tuple[Any, Model], tmp_path: Path) -> None:
+def test_a_part_of_a_concat_has_the_strides_of_the_whole(compiled: tuple[Any, Compiled], tmp_path: Path) -> None:
     """With its own stride its second surface began too early: -3 dB for a tensor of a correct model."""
     from openrknn.analysis.accuracy.api import compare
     from openrknn.analysis.accuracy.windows import windows_in
 
-    source, model = compiled
+    source, model = compiled[0], compiled[1].model
     assert [(name, window.pitch > 196) for name, window in windows_in(model).items()] == [("patches", True)]
     path = tmp_path / "patches.onnx"
     onnx.save(source, path)
     image = np.random.default_rng(9).normal(0, 1, (1, 3, 56, 56)).astype(np.float32)
     found = {layer.tensor: layer.metrics.snr_db for layer in compare(model, path, {"x": image}, layout="nchw").free}
     assert (found["patches"] or 0) > 60
+
+
+def test_the_compiler_and_the_tasks_agree(compiled: tuple[Any, Compiled]) -> None:
+    """The compiler knows where it put a tensor; a file alone shows it by its tasks."""
+    from openrknn.analysis.accuracy.windows import windows_in
+    from openrknn.compiler.check.boundaries import windows_of
+
+    planned, found = windows_of(compiled[1].variants[0]), windows_in(compiled[1].model)
+    assert found
+    assert {name: planned[name].pitch for name in found} == {name: window.pitch for name, window in found.items()}
+    # The whole is no tensor of this file, so the file cannot name it: then the part's own address is read.
+    assert all(window.root == "" and window.start == 0 for window in found.values())
 
 
 def test_vendor_files_have_none() -> None:
