@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,6 +99,27 @@ def test_large_parts_of_a_file_are_mapped_and_checked(path: Path, tmp_path: Path
     (tmp_path / "damaged.rknnz").write_bytes(damaged)
     with pytest.raises(FormatError, match=r"embedding.bin of .* is damaged: its checksum is another one"):
         read_language(tmp_path / "damaged.rknnz")
+
+
+def test_constants_that_were_packed_are_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the cache: no more than what a step needs, and what tasks read as it is, is in memory."""
+    monkeypatch.setenv("OPENRKNN_CACHE", "off")
+    wanted = answer(path, TOKENS)
+    monkeypatch.setattr(weights, "_MANY_BYTES", 0)
+    monkeypatch.setattr(weights, "_LARGE", 4 * mmap.PAGESIZE)
+    monkeypatch.setattr(programs, "_FETCHED_BYTES", 0)
+    with NpuEngine(path, "software") as engine:
+        store = cast("Program", engine.graphs[1].program)._store
+        assert engine.forward(engine.new_cache(), TOKENS).tobytes() == wanted
+        assert store.ranges
+        assert store.buffer is not None
+        inside = [store.buffer.array[start + mmap.PAGESIZE : end - mmap.PAGESIZE] for start, end in store.ranges]
+        dropped = sum(not part.any() for part in inside)
+        assert store.is_intact()
+        assert sum(not part.any() for part in inside) < dropped, "nothing was dropped"
+        store.trim()
+        assert store.is_intact(), "what was asked for stays"
+        assert engine.forward(engine.new_cache(), TOKENS).tobytes() == wanted
 
 
 def test_constants_of_programs_from_the_cache_are_not_copied(

@@ -11,6 +11,7 @@ meet has it decoded again, for the same error.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
 import os
@@ -47,6 +48,8 @@ __all__ = ["CACHE", "Programs", "Ready"]
 _CODE = ("chips.py", "numerics.py", "npu", "isa", "nativelib", "compute", "device", "layout")
 """What makes programs, in the package."""
 CACHE = FileCache("programs", most_bytes=4 << 30)
+_FETCHED_BYTES = 32 << 20
+"""Of constants stay while others are packed: the tasks of an operator share its weights."""
 _FORMAT = 2
 """Of what is kept; another number, another key."""
 
@@ -129,19 +132,19 @@ class Programs:
         from openrknn.npu.state import CoreState
         from openrknn.npu.task import TaskRef
 
-        if job.late is not None:
-            job.late.complete()
         machine = self._machine()
         if self._left:
             for core, text in enumerate(self._left.decode().splitlines()):
                 machine.restore(core, CoreState.from_text(text))
             self._left = b""
-        program = machine.prepare([[TaskRef(*task) for task in tasks] for tasks in _tasks(job)])
-        job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
-        prepared = accelerate(
-            program, self._memory, is_constant=constants.__contains__, packs=self._packs,
-            constants_digest=job.constants_digest,
-        )  # fmt: skip
+        with _LateReads(job, self._memory) as late:
+            program = machine.prepare([[TaskRef(*task) for task in tasks] for tasks in _tasks(job)])
+            job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
+            prepared = accelerate(
+                program, self._memory, is_constant=constants.__contains__, packs=self._packs,
+                constants_digest=job.constants_digest, after_step=late.after_step,
+            )  # fmt: skip
+            reads = late.keep(prepared)
         ready = Ready(prepared, self._memory, (), job.budget.check(program.steps))
         if key and not prepared.reasons:
             most = max((demand(step, natively=True).memory for step in program.steps), default=0)
@@ -152,8 +155,6 @@ class Programs:
                 frozen = prepared.frozen(buffers, self._packs)
                 if frozen is None:
                     return
-                first = buffers.index(_mapped(job.constants[0])) if job.constants else -1
-                reads = frozen.reads(first, job.late.ranges if job.late is not None else ())
                 said = {**meta, "others": frozen.others, "packs": frozen.packs, "reads_constants": reads}
                 if CACHE.write(key, said, {**frozen.sections(), "left": left}):
                     self._packs.written(key, frozen.packs)
@@ -219,6 +220,48 @@ class Programs:
         if self._left or self._decoder is None:
             return self._left
         return "\n".join(self._decoder.save(core).to_text() for core in range(self._chip.cores)).encode()
+
+
+class _LateReads:
+    """Copies constants when the decoder or the packing of weights asks for them, and drops those that were packed."""
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        self._late = job.late if job.late is not None and job.late.ranges else None
+        self._buffer = _mapped(job.constants[0]) if self._late is not None else None
+        self._memory = memory
+
+    def __enter__(self) -> _LateReads:
+        if self._late is not None:
+            self._memory.before_access = self._fetch
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._memory.before_access = None
+        if self._late is not None:
+            self._late.trim()
+
+    def _fetch(self, address: int, size: int) -> None:
+        start = address - self._buffer.address if self._buffer is not None else 0
+        if self._late is not None and self._buffer is not None and -size < start < self._buffer.data.nbytes:
+            self._late.fetch(start, start + size)
+
+    def after_step(self) -> None:
+        if self._late is not None:
+            self._late.trim(_FETCHED_BYTES)
+
+    def keep(self, prepared: Accelerated) -> list[int]:
+        """Have what runs will read stay in memory; the starts of those constants."""
+        if self._late is None or self._buffer is None:
+            return []
+        ranges, base = self._late.ranges, self._buffer.address
+        found: set[int] = set()
+        for start, end in set(prepared.reads):
+            for number in range(bisect.bisect_right(ranges, start - base, key=lambda one: one[1]), len(ranges)):
+                if ranges[number][0] >= end - base:
+                    break
+                found.add(ranges[number][0])
+        self._late.complete(None if prepared.reasons else found)  # NumPy reads whatever its steps ask for
+        return sorted(found)
 
 
 def _tasks(job: Job) -> list[list[tuple[int, int, int, int]]]:

@@ -55,7 +55,13 @@ class LateConstants(Protocol):
         """Their places in the first buffer of constants, in order: start and end."""
 
     def complete(self, starts: Collection[int] | None = None) -> None:
-        """Copy them, or those of the ranges that start so, if that has not been done."""
+        """Copy them, or those of the ranges that start so, if that has not been done; from now on they stay."""
+
+    def fetch(self, start: int, end: int) -> None:
+        """Copy those of which bytes from `start` to `end` are asked for; they stay until `trim` is called."""
+
+    def trim(self, most_bytes: int = 0) -> None:
+        """Give back the memory of what was fetched and does not stay, down to so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ copy, after checking that its first and last byte are in one buffer; on a board 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -40,6 +40,8 @@ class Memory:
     def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
         self._starts: list[int] = []
         self._buffers: list[Buffer] = []
+        self.before_access: Callable[[int, int], None] | None = None
+        """Called with address and size before anybody sees bytes, where some of them are not there yet."""
         for buffer in buffers:
             self.add(buffer)
 
@@ -91,7 +93,10 @@ class Memory:
 
     def _at(self, address: int, size: int, what: str, write: bool) -> Buffer:
         try:
-            return self.at(address, size, what)
+            found = self.at(address, size, what)
         except AccessError as error:
             error.is_write = write
             raise
+        if self.before_access is not None:
+            self.before_access(address, size)
+        return found

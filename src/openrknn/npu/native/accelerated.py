@@ -55,6 +55,8 @@ class Accelerated:
         """Why the step at this place of the program has no kernel."""
         self.meter: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered around each run, to measure the NPU's load."""
+        self.reads: list[tuple[int, int]] = []
+        """Addresses from which kernels read in each run, and where they end."""
         self._memory = memory
         self._buffers: list[Buffer] = []
         self._parts: list[Callable[[], None]] = [program.run]
@@ -85,13 +87,14 @@ def accelerate(
     kernels: Kernels | None = None,
     packs: Packs | None = None,
     constants_digest: bytes = b"",
+    after_step: Callable[[], None] | None = None,
 ) -> Accelerated:
     """Give each step of `program` its `native` where a kernel exists, and return the whole as one callable.
 
     `is_constant` tells buffers whose contents will not change between runs (those that are marked so): their weights
     are packed once. A name tells nothing: an input of a model may be called "weights". `kernels` is what
     `OPENRKNN_KERNELS` says, unless given. `packs` are weights that other programs packed: a digest of all constants
-    tells whether they are the same.
+    tells whether they are the same. `after_step` is called when the weights of a step are packed.
     """
     library = native.load()
     chosen = native.choose() if kernels is None else kernels
@@ -114,7 +117,10 @@ def accelerate(
             result.reasons[number] = str(reason)
             continue
         structures[number] = structure, places.kept
+        result.reads += places.reads
         step.native = _Call(library, [structure], places.kept)
+        if after_step is not None:
+            after_step()
     result._buffers = list(used.values())
     result._parts = list(_parts(program.steps, structures, library))
     return result

@@ -184,9 +184,7 @@ def _weights(
         raise RefusedError("weights that are not whole elements")
     if count * bits > source.weight_bytes * 8:
         raise RefusedError("fewer weights than kernels need")
-    result.weights = stored(source, places).ctypes.data
     if values is not None:
-        result.weights = places.keep(values)
         result.kernel_group, result.input_group, result.depthwise_group = kernels, *[source.weight_channels] * 2
     result.kind, result.kernels = result.KIND, context.kernels
     result.fresh_weights = not is_fixed(source, places)
@@ -201,10 +199,15 @@ def _weights(
         return
     packed = _aligned(size)
     result.packed = places.keep(packed)
-    if not result.fresh_weights:
-        if context.library.openrknn_pack(result):
-            raise MemoryError("no memory to widen the weights of a convolution in")
-        context.keep_packed(key, packed)
+    if result.fresh_weights:
+        result.weights = _changing(source, places).ctypes.data
+        return
+    raw = _stored(source, places) if values is None else values
+    result.weights = raw.ctypes.data
+    if context.library.openrknn_pack(result):
+        raise MemoryError("no memory to widen the weights of a convolution in")
+    result.weights = None  # they are not read again
+    context.keep_packed(key, packed)
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
@@ -274,17 +277,20 @@ def is_fixed(source: task_cna.Config, places: Places) -> bool:
     return all(places.is_fixed(stream.address, stream.size) for stream in source.compression.streams)
 
 
-def stored(source: task_cna.Config, places: Places) -> Bytes:
-    """The bytes of the weights as the kernels find them: in memory, or decompressed once."""
-    if source.compression is None:
-        return places.read(source.weight_address, source.weight_bytes, "CNA weights")
-    if not is_fixed(source, places):
+def _changing(source: task_cna.Config, places: Places) -> Bytes:
+    """The bytes of weights that are packed in each run."""
+    if source.compression is not None:
         raise RefusedError("compressed weights that change")
+    return places.read(source.weight_address, source.weight_bytes, "CNA weights")
+
+
+def _stored(source: task_cna.Config, places: Places) -> Bytes:
+    """The bytes of weights that are packed once, as the kernels find them: in memory, or decompressed."""
+    if source.compression is None:
+        return places.look(source.weight_address, source.weight_bytes, "CNA weights")
     for stream in source.compression.streams:
-        places.read(stream.address, stream.size, "CNA compressed weights")
-    weights = cna.stored_weights(source, places.memory)
-    places.keep(weights)
-    return weights
+        places.look(stream.address, stream.size, "CNA compressed weights")
+    return cna.stored_weights(source, places.memory)
 
 
 def _one_each(negated: Numbers) -> npt.NDArray[np.int64]:

@@ -65,16 +65,6 @@ class Frozen:
         """What `thaw` takes."""
         return {name: getattr(self, name) for name in ("structures", "steps", "pointers", "regions", "data")}
 
-    def reads(self, buffer: int, ranges: Sequence[tuple[int, int]]) -> list[int]:
-        """Starts of those ranges of the buffer with this number that pointers lead into; starts and ends, in order."""
-        if not ranges:
-            return []
-        numbers = np.flatnonzero((self.regions["kind"] == _BUFFER) & (self.regions["number"] == buffer))
-        offsets = self.pointers["offset"][np.isin(self.pointers["region"], numbers)]
-        starts, ends = np.array([start for start, _ in ranges]), np.array([end for _, end in ranges])
-        at = np.searchsorted(starts, offsets, side="right") - 1
-        return sorted(set(starts[at[(at >= 0) & (offsets < ends[at])]].tolist()))
-
 
 class Thawed:
     """Structures with pointers, in the calls in which they run."""
@@ -147,8 +137,8 @@ def freeze(
             start = len(blob)
             steps.append((start, number))
             copied = type(structure).from_buffer_copy(structure)
-            if isinstance(copied, structures.Convolution):
-                _settle(copied, regions)
+            if isinstance(copied, structures.Convolution) and copied.fresh_weights:
+                _make_room(copied, regions)
             for offset, may_be_lost in _pointers(type(structure)):
                 place = ctypes.c_void_p.from_buffer(copied, offset)
                 if place.value:
@@ -165,13 +155,10 @@ def freeze(
     return Frozen(stored, np.array(steps, _STEP), np.array(pointers, _POINTER), *_contents(regions, packs))
 
 
-def _settle(step: structures.Convolution, regions: _Regions) -> None:
-    """Weights that are packed each time need room and no contents; those that are packed are not read again."""
-    if step.fresh_weights:
-        if step.packed and (region := regions.find(step.packed)) is not None:
-            regions.rooms.add(region[0])
-    else:
-        step.weights = None
+def _make_room(step: structures.Convolution, regions: _Regions) -> None:
+    """Weights that are packed each time need room and no contents."""
+    if step.packed and (region := regions.find(step.packed)) is not None:
+        regions.rooms.add(region[0])
 
 
 def _contents(

@@ -84,6 +84,16 @@ class Places:
             return False
         return not self._written.overlaps(address, size)
 
+    @property
+    def reads(self) -> list[tuple[int, int]]:
+        """Addresses from which the step reads whenever it runs, and where they end."""
+        return [(span.start, span.end) for span in (*self._reads, *self._main)]
+
+    def look(self, address: int, size: int, what: str) -> Bytes:
+        """Bytes that nobody reads after the step was made."""
+        self._use(Span(address, address + size, ()))
+        return self.memory.view(address, size, what)
+
     def read(self, address: int, size: int, what: str) -> Bytes:
         """Bytes that lie together."""
         self._reads.append(self._use(Span(address, address + size, ())))

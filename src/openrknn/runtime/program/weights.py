@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import ctypes
 import hashlib
-import sys
+import mmap
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -43,22 +45,50 @@ class WeightStore:
         renew_in_child(self, "_lock", threading.Lock)
         self.ranges: Sequence[tuple[int, int]] = ()
         """Of constants that are copied when somebody reads them; see `LateConstants`."""
-        self._is_complete = True
+        self._late: dict[int, memoryview] = {}
+        """Those that do not stay in memory yet, by place."""
+        self._fetched: dict[int, int] = {}
+        """Those of them that are there, with their sizes; what was asked for last is the last."""
         budget.check_memory(self.size_bytes, "constants")
         if self.size_bytes:
             self.buffer = device.allocate(self.size_bytes, "weights")
-            self._is_complete = self.size_bytes < _MANY_BYTES or not getattr(device, "takes_late_constants", False)
-            self._fill(self.buffer, most=sys.maxsize if self._is_complete else _LARGE)
-            if not self._is_complete:
-                self.ranges = [(start, start + len(data)) for start, data in self._constants() if len(data) >= _LARGE]
+            if self.size_bytes >= _MANY_BYTES and getattr(device, "takes_late_constants", False):
+                self._late = {start: data for start, data in self._constants() if len(data) >= _LARGE}
+                self.ranges = [(start, start + len(data)) for start, data in self._late.items()]
+            self._fill(self.buffer)
 
     def complete(self, starts: Collection[int] | None = None) -> None:
-        """Copy what was left for later, or those constants of it that start there."""
+        """Copy what was left for later, or those constants of it that start there; they stay."""
         with self._lock:
-            if self._is_complete or self.buffer is None:
-                return
-            self._fill(self.buffer, least=_LARGE, starts=starts)
-            self._is_complete = starts is None
+            for start in list(self._late) if starts is None else self._late.keys() & set(starts):
+                self._copy(start)
+                del self._late[start], self._fetched[start]
+
+    def fetch(self, start: int, end: int) -> None:
+        """Copy what was left for later of these places; it stays until it is trimmed."""
+        first = bisect.bisect_right(self.ranges, start, key=lambda one: one[1])
+        for number in range(first, len(self.ranges)):
+            place = self.ranges[number][0]
+            if place >= end:
+                break
+            with self._lock:
+                if place in self._late:
+                    self._copy(place)
+
+    def trim(self, most_bytes: int = 0) -> None:
+        """Give the memory of what was fetched back, down to so many bytes."""
+        with self._lock:
+            while sum(self._fetched.values()) > most_bytes and self.buffer is not None:
+                start, size = next(iter(self._fetched.items()))
+                del self._fetched[start]
+                _release(self.buffer.array[start : start + size])
+
+    def _copy(self, start: int) -> None:
+        data, size = self._late[start], self._fetched.pop(start, 0)
+        if not size and self.buffer is not None:
+            self.buffer.array[start : start + len(data)] = np.frombuffer(data, np.uint8)
+            forget_pages([data])
+        self._fetched[start] = len(data)
 
     @property
     def address(self) -> int:
@@ -91,7 +121,8 @@ class WeightStore:
         if not self.can_move(memory) or self.buffer is None:
             raise ValueError(f"{memory.nbytes} bytes of memory cannot hold the {self.size_bytes} of the constants here")
         adopt: Callable[[Bytes, str], DeviceBuffer] = getattr(self.device, "adopt")  # noqa: B009 - not every device
-        self.is_exposed = self._is_complete = True
+        self.is_exposed = True
+        self.ranges, self._late, self._fetched = (), {}, {}
         before, self.buffer = self.buffer, adopt(memory, "weights")
         self.device.free(before)
         self._fill(self.buffer)
@@ -107,7 +138,8 @@ class WeightStore:
             for start, data in self._constants():
                 digest.update(start.to_bytes(8, "little"))
                 digest.update(data)
-            forget_pages(data for _, data in self._constants())
+                if len(data) >= _LARGE:
+                    forget_pages([data])
         self._digest = digest.digest()
         return self._digest
 
@@ -131,12 +163,10 @@ class WeightStore:
         if self._owns_device:
             self.device.close()
 
-    def _fill(
-        self, buffer: DeviceBuffer, *, least: int = 0, most: int = sys.maxsize, starts: Collection[int] | None = None
-    ) -> None:
-        """Constants of so many bytes, or those of them at these places, to their places."""
+    def _fill(self, buffer: DeviceBuffer) -> None:
+        """All but those that are copied later."""
         for start, data in self._constants():
-            if least <= len(data) < most and (starts is None or start in starts):
+            if start not in self._late:
                 buffer.array[start : start + len(data)] = np.frombuffer(data, np.uint8)
 
     def _constants(self) -> Iterator[tuple[int, memoryview]]:
@@ -146,6 +176,15 @@ class WeightStore:
             for tensor in graph.tensors:
                 if tensor.data and tensor.kind not in _ELSEWHERE:
                     yield offsets[tensor.name], tensor.data
+
+
+def _release(memory: Bytes) -> None:
+    """Give whole pages of anonymous memory back: they are zeros when somebody looks again."""
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    start = -(-memory.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+    size = (memory.ctypes.data + memory.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - start
+    if advice is not None and size > 0:
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), advice)
 
 
 def _check(model: Model) -> None:
