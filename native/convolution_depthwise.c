@@ -281,7 +281,7 @@ static int run_groups(convolution *c)
     c->block_bytes = depthwise_bytes(step, c->kernels);
     c->work = depthwise_work(c);
     c->largest_sum = (int64_t)step->kernel_height * step->kernel_width * -INT8_MIN * UINT8_MAX;
-    c->is_fused = !step->dpu.halves && !(step->dpu.chain.flags & OPENRKNN_CHAIN_ADD) && c->kernels->fuses &&
+    c->is_fused = !step->dpu.halves && !(step->dpu.chain.flags & (OPENRKNN_CHAIN_ADD | OPENRKNN_CHAIN_TABLE)) && c->kernels->fuses &&
                   c->kernels->fuses(&step->dpu.chain, c->largest_sum, c->out_atoms * ATOM);
     const int32_t threads = useful_threads(c->work);
     c->unit_columns = threads > 1 && c->out_atoms < 2 * threads ? at_most(c->out_rows, 2 * threads) : 1;

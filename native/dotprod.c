@@ -2,17 +2,13 @@
 #include "dotprod_common.h"
 #include "dotprod_depthwise.h"
 
-SDOT_TILE(1)
-SDOT_TILE(2)
-SDOT_TILE(3)
-SDOT_TILE(4)
-SDOT_TILE(5)
-SDOT_TILE(6)
+SIX_TILES(SDOT_TILE, plain)
+SIX_TILES(SDOT_TILE, table)
 
 static void segment(const segment_task *task)
 {
-    static const tile_function tiles[] = {tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
-    sdot_segment(task, task->is_picture ? picture_tiles : tiles);
+    static const tile_function tiles[2][TILE_PIXELS] = {TILES_OF(tile_plain), TILES_OF(tile_table)};
+    chained_segment(task, task->is_picture ? picture_tiles : tiles);
 }
 
 const kernel_set kernels_dotprod = {

@@ -3,6 +3,8 @@
  * memory. A sum begins with the bits of M, so that it is M + x as a float without another instruction.
  */
 
+enum { TILE_PIXELS = 6 };
+
 /* What all tiles of 16 channels know. The assembly has these places as numbers. */
 typedef struct {
     int32_t addends[ATOM];       /* 0: what sums begin with */
@@ -18,15 +20,33 @@ typedef struct {
     int32_t operand_base[4];     /* 384: the bits of M, with what is added to the operand before it is scaled, */
     float32 operand_addend[4];   /* 400: and after it, with -M */
     const int8_t *operand;       /* 416: of the next tile */
-    int32_t windows;             /* WINDOW_... */
+    int32_t windows;             /* 424: WINDOW_... */
     int32_t chain;               /* CHAIN_... */
+    int32_t table_first[4];      /* 432: the bits of M + the number of the first byte of the table */
+    uint16_t table_last[8];      /* 448: the place of its last byte */
+    const uint8_t *table;        /* 464 */
+    int32_t pending;             /* 472: of `places`: eights that have not been looked up */
+    _Alignas(16) uint16_t places[TILE_PIXELS * ATOM]; /* 480: in the table, of the last tile */
 } tile_constants;
 _Static_assert(offsetof(tile_constants, out_scale) == 288 && offsetof(tile_constants, high) == 352 &&
-                   offsetof(tile_constants, operand) == 416, "tile_constants");
+                   offsetof(tile_constants, operand) == 416 && offsetof(tile_constants, windows) == 424 &&
+                   offsetof(tile_constants, table) == 464 && offsetof(tile_constants, pending) == 472 &&
+                    offsetof(tile_constants, places) == 480, "tile_constants");
 _Static_assert(sizeof(tile_constants) <= CONSTANT_BYTES, "CONSTANT_BYTES");
 
 /* What is done with sums: bits of a number that is negative if they are stored. */
-enum { CHAIN_HOLDS = 1, CHAIN_SUBTRACTS = 2, CHAIN_IS_WIDE = 4, CHAIN_ADDS = 8, NO_CHAIN = -1 };
+enum { CHAIN_HOLDS = 1, CHAIN_SUBTRACTS = 2, CHAIN_IS_WIDE = 4, CHAIN_ADDS = 8, CHAIN_LOOKS_UP = 16, CHAIN_NORMS = 32, NO_CHAIN = -1 };
+
+/* M + x is multiplied with the scale of NORM: this addend makes it M + the product. */
+static double fused_norm(const openrknn_chain *chain)
+{
+    return SINGLE_MAGIC + chain->norm_addend - SINGLE_MAGIC * chain->norm_scale;
+}
+
+static int32_t is_float_exactly(double number)
+{
+    return (double)(float32)number == number;
+}
 
 /* Whether chains of this step can be run behind a tile: sums of the magnitude `limit` and addends must not wrap around. */
 static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t channels)
@@ -37,9 +57,14 @@ static int32_t fuses_chain(const openrknn_chain *chain, int64_t limit, int32_t c
         LARGEST = INT32_MAX - SINGLE_BITS,
         ROUNDED = 1 << 22,
     };
-    if ((chain->flags & ~IGNORED) != (OPENRKNN_CHAIN | OPENRKNN_CHAIN_SINGLE) || chain->byte_low != INT8_MIN ||
-        chain->byte_high != INT8_MAX)
+    if (chain->flags & OPENRKNN_CHAIN_TABLE) {
+        const int32_t norms = chain->flags & OPENRKNN_CHAIN_SINGLE_NORM;
+        if (!(chain->flags & OPENRKNN_CHAIN_SINGLE) || !chain->byte_table || (norms && !is_float_exactly(fused_norm(chain))))
+            return 0;
+    } else if ((chain->flags & ~IGNORED) != (OPENRKNN_CHAIN | OPENRKNN_CHAIN_SINGLE) || chain->byte_low != INT8_MIN ||
+               chain->byte_high != INT8_MAX) {
         return 0;
+    }
     int64_t largest = 0;
     for (int32_t i = 0; i < channels; i++) {
         const int64_t addend = chain->addends[i] < 0 ? -(int64_t)chain->addends[i] : chain->addends[i];
@@ -74,7 +99,7 @@ static void prepare_chain(const openrknn_chain *chain, int32_t channel, const in
 {
     const float32x4_t magic = vdupq_n_f32(SINGLE_MAGIC);
     const double fused = SINGLE_MAGIC + chain->out_addend - SINGLE_MAGIC * chain->out_scale;
-    const int32_t adds = chain->flags & OPENRKNN_CHAIN_ADD, is_fused = !adds && (double)(float32)fused == fused;
+    const int32_t adds = chain->flags & OPENRKNN_CHAIN_ADD, is_fused = !adds && is_float_exactly(fused);
     for (int32_t i = 0; i < 4; i++) {
         const int32_t at = channel + 4 * i;
         float32x4_t scales = vdupq_n_f32(1);
@@ -94,6 +119,17 @@ static void prepare_chain(const openrknn_chain *chain, int32_t channel, const in
     vst1q_f32(k->operand_addend, vdupq_n_f32(chain->operand_after - SINGLE_MAGIC));
     k->add_scales[0] = (float32)chain->operand_scale;
     k->add_scales[1] = (float32)chain->out_scale;
+    if (chain->flags & OPENRKNN_CHAIN_TABLE) {
+        vst1q_s32(k->table_first, vdupq_n_s32(SINGLE_BITS + chain->byte_table_low));
+        vst1q_u16(k->table_last, vdupq_n_u16((uint16_t)chain->byte_table_last));
+        k->table = chain->byte_table;
+        k->chain |= CHAIN_LOOKS_UP;
+        if (chain->flags & OPENRKNN_CHAIN_SINGLE_NORM) {
+            vst1q_f32(k->out_scale, vdupq_n_f32((float32)chain->norm_scale));
+            vst1q_f32(k->out_addend, vdupq_n_f32((float32)fused_norm(chain)));
+            k->chain |= CHAIN_NORMS;
+        }
+    }
 }
 
 static void prepare_tiles(const block_task *task, void *constants)
@@ -101,6 +137,7 @@ static void prepare_tiles(const block_task *task, void *constants)
     tile_constants *k = constants;
     k->windows = task->windows;
     k->chain = NO_CHAIN;
+    k->pending = 0;
     for (int32_t i = 0; i < ATOM && task->windows; i++) {
         const float32 factor = (float32)task->factors[i];
         k->factors[i] = task->windows == WINDOW_FLOAT ? (int32_t)float_to_bits(factor) : task->factors[i];
@@ -237,16 +274,13 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "stp q" #a ", q" #b ", [%[out], #64 * " #p "]\n"                                                                   \
     "stp q" #c ", q" #d ", [%[out], #64 * " #p " + 32]\n" START(p, a, b, c, d)
 
-/*
- * Sums with what windows add to them (products of 32 bits take two cycles, those of 16 bits one), and then the chain. All tiles set `weights`
- * again: here it is the place of the operand.
- */
-#define FINISH(n)                                                                                                      \
-    "cbz %w[windows], 1f\n"                                                                                            \
+/* Sums with what windows add to them: products of 32 bits take two cycles, those of 16 bits one. `windows` is a WINDOW_... */
+#define ADD_WINDOWS(n, windows)                                                                                        \
+    "cbz " windows ", 1f\n"                                                                                            \
     "ldp q0, q1, [%[constants], #64]\n"                                                                                \
     "ldp q2, q3, [%[constants], #96]\n"                                                                                \
-    "tbz %w[windows], #1, 0f\n"                                                                                        \
-    "tbz %w[windows], #0, 9f\n"                                                                                        \
+    "tbz " windows ", #1, 0f\n"                                                                                        \
+    "tbz " windows ", #0, 9f\n"                                                                                        \
     EACH_##n(ADD_FLOAT)                                                                                                \
     "b 1f\n"                                                                                                           \
     "0:\n"                                                                                                             \
@@ -255,14 +289,22 @@ ALWAYS_INLINE void fused_pixels(int32x4_t (*sums)[4], const int32_t pixels, int3
     "b 1f\n"                                                                                                           \
     "9:\n"                                                                                                             \
     EACH_##n(ADD_WINDOW)                                                                                               \
-    "1:\n"                                                                                                             \
-    "tbnz %w[chain], #31, 9f\n"                                                                                        \
-    "tbz %w[chain], #0, 0f\n"                                                                                          \
+    "1:\n"
+
+/* Sums held between limits if the chain needs it, and the scales. */
+#define HOLD_SUMS(n, chain)                                                                                            \
+    "tbz " chain ", #0, 0f\n"                                                                                          \
     "ldp q0, q1, [%[constants], #336]\n"                                                                               \
     EACH_##n(HOLD)                                                                                                     \
     "0:\n"                                                                                                             \
     "ldp q0, q1, [%[constants], #160]\n"                                                                               \
-    "ldp q2, q3, [%[constants], #192]\n"                                                                               \
+    "ldp q2, q3, [%[constants], #192]\n"
+
+/* What follows the products of a tile. All tiles set `weights` again: here it is the place of the operand. */
+#define FINISH(n)                                                                                                      \
+    ADD_WINDOWS(n, "%w[windows]")                                                                                      \
+    "tbnz %w[chain], #31, 9f\n"                                                                                        \
+    HOLD_SUMS(n, "%w[chain]")                                                                                          \
     "tbnz %w[chain], #3, 7f\n"                                                                                         \
     "ldp q4, q5, [%[constants], #288]\n"                                                                               \
     "tbnz %w[chain], #2, 0f\n"                                                                                         \

@@ -4,8 +4,6 @@
 #include "neon_common.h"
 #include "dotprod_tile.h"
 
-enum { SDOT_PIXELS = 6 };
-
 /* [tap][group of 4 inputs][16 channels out][4 inputs] */
 static int64_t sdot_block_bytes(int32_t taps, int32_t is_picture)
 {
@@ -27,14 +25,27 @@ typedef void (*tile_function)(const segment_task *task, int32_t first, int32_t c
 /* As many tiles as necessary, all of nearly the same size; tiles[n - 1] is for n pixels. */
 static void sdot_segment(const segment_task *task, const tile_function *tiles)
 {
-    const int32_t count = divide_up(task->pixels, SDOT_PIXELS), usual = task->pixels / count;
+    const int32_t count = divide_up(task->pixels, TILE_PIXELS), usual = task->pixels / count;
     const int32_t larger = task->pixels - usual * count;
     if (larger)
         tiles[usual](task, 0, larger);
     tiles[usual - 1](task, larger * (usual + 1), count - larger);
 }
 
-static const tile_function picture_tiles[] = {picture_1, picture_2, picture_3, picture_4, picture_5, picture_6};
+#define TILES_OF(tile) {tile##_1, tile##_2, tile##_3, tile##_4, tile##_5, tile##_6}
+static const tile_function picture_tiles[2][TILE_PIXELS] = {TILES_OF(picture_plain), TILES_OF(picture_table)};
+
+/* The same with tiles[0], or with tiles[1] if the chain has a table. */
+static void chained_segment(const segment_task *task, const tile_function tiles[2][TILE_PIXELS])
+{
+    tile_constants *k = task->constants;
+    if (k->chain < 0 || !(k->chain & CHAIN_LOOKS_UP)) {
+        sdot_segment(task, tiles[0]);
+        return;
+    }
+    sdot_segment(task, tiles[1]);
+    look_up_pending(k, task->target + task->pixels * ATOM);
+}
 
 /* Sums of the inputs that taps see at 4 neighbouring pixels. */
 ALWAYS_INLINE int32x4_t window_4(const window_task *task, const int8_t *input, int8x16_t last)

@@ -64,7 +64,7 @@ static void zip_groups(const zip_task *given)
     "sdot v" #b ".4s, v" #y ".16b, v" #v ".16b\n"
 /* On Neoverse-N1, pairs of loads take longer than two loads. */
 #define LOAD2(x, y, from, o)                                                                                           \
-    "ldr q" #x ", [%[" from "], #" #o "]\n"                                                                           \
+    "ldr q" #x ", [%[" from "], #" #o "]\n"                                                                            \
     "ldr q" #y ", [%[" from "], #" #o " + 16]\n"
 
 #define EVERY_PIXEL_1(o, a, b, c, d, e, f, g, h)                                                                       \
@@ -124,8 +124,8 @@ static void zip_groups(const zip_task *given)
                            [position] "+&r"(position), [out] "+&r"(out), [count] "+&r"(count), [rows] "+&r"(rows)      \
                          : [all_list] "r"(task->taps), [all_weights] "r"(task->weights), [all_taps] "r"(task->count),  \
                            [window] "r"(window), [all_count] "r"(all_count), [gap] "r"(gap), [out_gap] "r"(out_gap),   \
-                           TILE_INPUTS                                                                                 \
-                         : "memory", "cc", TILE_REGISTERS);                                                            \
+                           TILE_INPUTS_plain                                                                           \
+                         : "memory", "cc", TILE_REGISTERS_plain);                                                      \
     }
 GROUPS_KERNEL(every_pixel_1, EVERY_PIXEL_1, 128)
 GROUPS_KERNEL(every_pixel_2, EVERY_PIXEL_2, 128)

@@ -9,6 +9,7 @@
  * v0 ... v5: inputs of a pixel, v6 and v7: weights, v8 + 4 * pixel + a: sums of channels 4 * a ... 4 * a + 3.
  */
 #include "dotprod_chain.h"
+#include "dotprod_table.h"
 
 #define DOT(sum, w, x, lane) "sdot v" #sum ".4s, v" #w ".16b, v" #x ".4b[" #lane "]\n"
 
@@ -58,24 +59,28 @@
 
 #define LOAD_INPUT(p, a, b, c, d) "ldr q" #p ", [%[at], #16 * " #p "]\n"
 #define LOAD_NEXT(p) "ldr q" #p ", [%[at], #16 * " #p "]\n"
-#define TILE_REGISTERS                                                                                                 \
+#define TILE_REGISTERS_plain                                                                                           \
     "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", \
         "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
 /* What all tiles know, and what moves on with them. `out` is sums or bytes. */
-#define TILE_INPUTS                                                                                                    \
+#define TILE_INPUTS_plain                                                                                              \
     [windows] "r"(constants->windows), [chain] "r"(constants->chain), [constants] "r"(constants)
 #define TILE_PLACES [input] "+&r"(input), [window] "+&r"(window), [out] "+&r"(out), [count] "+&r"(count)
-#define TILE_VARIABLES(step)                                                                                           \
+#define TILE_VARIABLES_plain(step)                                                                                     \
     tile_constants *constants = task->constants;                                                                       \
     constants->operand = task->operand + first * ATOM;                                                                 \
     const uint8_t *weights = task->weights, *input = task->input + (int64_t)first * (step);                            \
     const int32_t *window = task->window ? task->window + first : NULL;                                                \
     uint8_t *out = constants->chain < 0 ? (uint8_t *)(task->sums + first * ATOM) : task->target + first * ATOM;        \
     int32_t taps = task->taps
+#define TILE_BEGIN_plain ""
+#define LOOK_UP_plain ""
+
+#define SIX_TILES(tile, kind) tile(1, kind) tile(2, kind) tile(3, kind) tile(4, kind) tile(5, kind) tile(6, kind)
 
 /* Go to label 5 for the next tile, `bytes` of input further. */
-#define NEXT_TILE(n, bytes)                                                                                            \
+#define NEXT_TILE_plain(n, bytes)                                                                                      \
     FINISH(n)                                                                                                          \
     "add %[input], %[input], " bytes "\n"                                                                              \
     "add %[window], %[window], #4 * " #n "\n"                                                                          \
@@ -90,13 +95,13 @@
  * `count` tiles, one behind the other. The last tap loads its own inputs once more, and 32 bytes of what follows the
  * weights: blocks have SLACK behind them.
  */
-#define SDOT_TILE(n)                                                                                                   \
-    static void tile_##n(const segment_task *task, int32_t first, int32_t count)                                       \
+#define SDOT_TILE(n, kind)                                                                                             \
+    static void tile_##kind##_##n(const segment_task *task, int32_t first, int32_t count)                              \
     {                                                                                                                  \
-        TILE_VARIABLES(ATOM);                                                                                          \
+        TILE_VARIABLES_##kind(ATOM);                                                                                   \
         const uint8_t *at = input;                                                                                     \
         const int32_t *offsets = task->offsets, *last = offsets + task->taps - 1;                                      \
-        __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
+        __asm__ volatile(TILE_BEGIN_##kind EACH_##n(START) "5:\n"                                                      \
                          "mov %[weights], %[all_weights]\n"                                                            \
                          "mov %[offsets], %[all_offsets]\n"                                                            \
                          "ldrsw %[at], [%[offsets]]\n"                                                                 \
@@ -111,18 +116,21 @@
                          "ldrsw %[at], [%[offsets]]\n"                                                                 \
                          "add %[at], %[input], %[at]\n"                                                                \
                          LANE(n, 0, 32, 48, 64, 80, NOTHING)                                                           \
+                         LOOK_UP_##kind                                                                                \
                          LANE(n, 1, 96, 112, 128, 144, NOTHING)                                                        \
+                         LOOK_UP_##kind                                                                                \
                          LANE(n, 2, 160, 176, 192, 208, NOTHING)                                                       \
+                         LOOK_UP_##kind                                                                                \
                          LANE(n, 3, 224, 240, 256, 272, LOAD_NEXT)                                                     \
                          "add %[weights], %[weights], #256\n"                                                          \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         NEXT_TILE(n, "#16 * " #n)                                                                     \
+                         NEXT_TILE_##kind(n, "#16 * " #n)                                                              \
                          : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [taps] "+&r"(taps),     \
                            TILE_PLACES                                                                                 \
                          : [last] "r"(last), [all_weights] "r"(task->weights), [all_offsets] "r"(task->offsets),       \
-                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
-                         : "memory", "cc", TILE_REGISTERS);                                                            \
+                           [all_taps] "r"(task->taps), TILE_INPUTS_##kind                                              \
+                         : "memory", "cc", TILE_REGISTERS_##kind);                                                     \
     }
 
 /*
@@ -136,20 +144,20 @@
 #define PICTURE_5 PICTURE_4 "add %[next], %[next], %[step], lsl #1\nldr q4, [%[next]]\n"
 #define PICTURE_6 PICTURE_5 "ldr q5, [%[next], %[step]]\n"
 
-#define PICTURE_LANE(n, lane)                                                                                          \
-    LANE(n, lane, 32, 48, 64, 80, NOTHING)                                                                             \
+#define PICTURE_LANE(n, kind, lane)                                                                                    \
+    LANE(n, lane, 32, 48, 64, 80, NOTHING) LOOK_UP_##kind                                                              \
     "add %[weights], %[weights], #64\n"                                                                                \
     "subs %w[left], %w[left], #1\n"
 
-#define PICTURE_TILE(n)                                                                                                \
-    static void picture_##n(const segment_task *task, int32_t first, int32_t count)                                    \
+#define PICTURE_TILE(n, kind)                                                                                          \
+    static void picture_##kind##_##n(const segment_task *task, int32_t first, int32_t count)                           \
     {                                                                                                                  \
         const int64_t step = task->pixel_step, tile_step = (n)*step;                                                   \
-        TILE_VARIABLES(step);                                                                                          \
+        TILE_VARIABLES_##kind(step);                                                                                   \
         const uint8_t *at = input, *next = input;                                                                      \
         const int32_t *offsets = task->offsets;                                                                        \
         int32_t left = 0;                                                                                              \
-        __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
+        __asm__ volatile(TILE_BEGIN_##kind EACH_##n(START) "5:\n"                                                      \
                          "mov %[weights], %[all_weights]\n"                                                            \
                          "mov %[offsets], %[all_offsets]\n"                                                            \
                          "mov %w[taps], %w[all_taps]\n"                                                                \
@@ -160,28 +168,24 @@
                          "mov %w[left], %w[run]\n"                                                                     \
                          "3:\n"                                                                                        \
                          PICTURE_##n                                                                                   \
-                         PICTURE_LANE(n, 0) "b.eq 4f\n"                                                                \
-                         PICTURE_LANE(n, 1) "b.eq 4f\n"                                                                \
-                         PICTURE_LANE(n, 2) "b.eq 4f\n"                                                                \
+                         PICTURE_LANE(n, kind, 0) "b.eq 4f\n"                                                          \
+                         PICTURE_LANE(n, kind, 1) "b.eq 4f\n"                                                          \
+                         PICTURE_LANE(n, kind, 2) "b.eq 4f\n"                                                          \
                          "add %[at], %[at], #16\n"                                                                     \
-                         PICTURE_LANE(n, 3) "b.ne 3b\n"                                                                \
+                         PICTURE_LANE(n, kind, 3) "b.ne 3b\n"                                                          \
                          "4:\n"                                                                                        \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         NEXT_TILE(n, "%[tile_step]")                                                                  \
+                         NEXT_TILE_##kind(n, "%[tile_step]")                                                           \
                          : [weights] "+&r"(weights), [offsets] "+&r"(offsets), [at] "+&r"(at), [next] "+&r"(next),     \
                            [left] "+&r"(left), [taps] "+&r"(taps), TILE_PLACES                                         \
                          : [step] "r"(step), [tile_step] "r"(tile_step), [run] "r"(task->run),                         \
                            [all_weights] "r"(task->weights), [all_offsets] "r"(task->offsets),                         \
-                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
-                         : "memory", "cc", TILE_REGISTERS);                                                            \
+                           [all_taps] "r"(task->taps), TILE_INPUTS_##kind                                              \
+                         : "memory", "cc", TILE_REGISTERS_##kind);                                                     \
     }
-PICTURE_TILE(1)
-PICTURE_TILE(2)
-PICTURE_TILE(3)
-PICTURE_TILE(4)
-PICTURE_TILE(5)
-PICTURE_TILE(6)
+SIX_TILES(PICTURE_TILE, plain)
+SIX_TILES(PICTURE_TILE, table)
 
 /*
  * Rows of a matrix, a step apart, by the 16 columns of a panel: `taps` pieces of 16 bytes follow each other. The last one
@@ -200,7 +204,7 @@ PICTURE_TILE(6)
     static void rows_##n(const segment_task *task, int32_t first, int32_t count)                                       \
     {                                                                                                                  \
         const int64_t step = task->pixel_step, tile_step = (n)*step;                                                   \
-        TILE_VARIABLES(step);                                                                                          \
+        TILE_VARIABLES_plain(step);                                                                                    \
         const uint8_t *at = input, *next = input, *last = input;                                                       \
         __asm__ volatile(EACH_##n(START) "5:\n"                                                                        \
                          "mov %[weights], %[all_weights]\n"                                                            \
@@ -221,12 +225,12 @@ PICTURE_TILE(6)
                          "add %[weights], %[weights], #256\n"                                                          \
                          "subs %w[taps], %w[taps], #1\n"                                                               \
                          "b.ne 2b\n"                                                                                   \
-                         NEXT_TILE(n, "%[tile_step]")                                                                  \
+                         NEXT_TILE_plain(n, "%[tile_step]")                                                            \
                          : [weights] "+&r"(weights), [at] "+&r"(at), [next] "+&r"(next), [last] "+&r"(last),           \
                            [taps] "+&r"(taps), TILE_PLACES                                                             \
                          : [step] "r"(step), [tile_step] "r"(tile_step), [all_weights] "r"(task->weights),             \
-                           [all_taps] "r"(task->taps), TILE_INPUTS                                                     \
-                         : "memory", "cc", TILE_REGISTERS);                                                            \
+                           [all_taps] "r"(task->taps), TILE_INPUTS_plain                                               \
+                         : "memory", "cc", TILE_REGISTERS_plain);                                                      \
     }
 ROWS_TILE(1)
 ROWS_TILE(2)

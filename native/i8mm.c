@@ -29,7 +29,7 @@ static void store(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t
 ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t pairs, int32_t pixels)
 {
     const int8_t *weights = (const int8_t *)task->weights;
-    const tile_constants *k = task->constants;
+    tile_constants *k = task->constants;
     int32x4_t sums[PAIRS][8];
 
     for (int32_t p = 0; p < pairs; p++)
@@ -66,7 +66,9 @@ ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t p
             else if (window)
                 total[0][i] = vmlaq_s32(total[0][i], vld1q_s32(k->factors + 4 * i), vld1q_dup_s32(window));
         }
-        if (k->chain >= 0)
+        if (k->chain >= 0 && k->chain & CHAIN_LOOKS_UP)
+            table_pixel(total[0], k, task->target + (first + pixel) * ATOM);
+        else if (k->chain >= 0)
             fused_pixels(total, 1, 1, k, k->chain, task->target + (first + pixel) * ATOM);
         else
             for (int32_t i = 0; i < 4; i++)
@@ -78,7 +80,7 @@ ALWAYS_INLINE void tile(const segment_task *task, int32_t first, const int32_t p
 static void segment(const segment_task *task)
 {
     if (task->is_picture) {
-        sdot_segment(task, picture_tiles);
+        chained_segment(task, picture_tiles);
         return;
     }
     const int32_t pairs = divide_up(task->pixels, 2), count = divide_up(pairs, PAIRS);

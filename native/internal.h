@@ -78,7 +78,7 @@ typedef struct {
 
 /* Sums of windows and factors: there are none, they fit into 16 bits, they do not, they are floats of whole numbers. */
 enum { WINDOW_NONE, WINDOW_NARROW, WINDOW_WIDE, WINDOW_FLOAT };
-enum { CONSTANT_BYTES = 512 };
+enum { CONSTANT_BYTES = 704 };
 
 /* The same in floating point, for 16 output channels, or twice as many, and some of the taps. */
 typedef struct {

@@ -55,6 +55,29 @@ static void convolved(openrknn_convolution step, int32_t kernels, uint8_t *out)
     free(step.packed);
 }
 
+/* Some chains end with a table instead: random bytes for the numbers from `table_low` on. Sums at the limit are beyond it. */
+static void add_table(openrknn_chain *chain)
+{
+    enum { LONGEST = 256, SHIFT = 13 };
+    static uint32_t entries[LONGEST];
+    static uint8_t bytes[LONGEST];
+    const int32_t count = between(1, LONGEST);
+
+    fill(bytes, count, -128, 127);
+    for (int32_t i = 0; i < count; i++)
+        entries[i] = bytes[i] | (uint32_t)bytes[i] << 8;
+    chain->flags = (chain->flags & ~OPENRKNN_CHAIN_SINGLE_WIDE) | OPENRKNN_CHAIN_TABLE;
+    chain->table = entries;
+    chain->byte_table = bytes;
+    chain->table_low = chain->byte_table_low = between(-200, 0);
+    chain->byte_table_last = count - 1;
+    chain->table_high = chain->table_low + count - 1;
+    if (between(0, 1)) {
+        chain->flags |= OPENRKNN_CHAIN_NORM | OPENRKNN_CHAIN_SINGLE_NORM;
+        chain->norm_scale = between(1 << SHIFT, 2 << SHIFT) / (double)(1 << SHIFT);
+    }
+}
+
 /*
  * Half of the chains say that single precision is exact for them, as npu/native/singles.py would: what is rounded stays
  * below 2^22, and sums beyond the limit are saturated.
@@ -80,6 +103,8 @@ static void single_chain(openrknn_convolution *step, int32_t is_small)
         chain->out_scale = has_factors ? between(1 << 20, 2000000) / (double)(1 << 19) : 2.0 + between(0, 255) / 256.0;
     if (place != 1 || !is_small)
         chain->flags |= OPENRKNN_CHAIN_SINGLE_WIDE;
+    if (between(0, 2) == 0)
+        add_table(chain);
 }
 
 static int32_t compare_convolutions(const int32_t *sets, int32_t count, int32_t *bad)
