@@ -114,7 +114,7 @@ ALWAYS_INLINE float64x2_t beyond_two(const lane_lookup *lookup, float64x2_t valu
 }
 
 /* `count` numbers, a multiple of 4. */
-static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
+static void look_up_doubles(const lane_lookup *given, float32 *x, int32_t count)
 {
     const lane_lookup lookup = *given;
     /* Numbers in between as floats: what is near an end may be taken for beyond it, never the other way round. */
@@ -132,4 +132,105 @@ static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
         }
         vst1q_f32(x + i, vcvt_high_f32_f64(vcvt_f32_f64(y), z));
     }
+}
+
+/*
+ * In single precision, where the tables meet at 0 and end with their last entries. The place of a number is the number
+ * times a power of two, and its distance from the nearest entry is a multiple of the same power of two as the place, and
+ * not larger: both are exact. The sum with the product by the slope (fmla) is rounded once, to what the doubles of
+ * look_up_doubles are rounded to, because these are exact: with places from SMALLEST_PLACE on, a sum has at most 17 bits
+ * before the point (of differences of 16-bit entries) and 23 + 12 behind it. All other places but 0, and beyond the
+ * tables, are done by look_up_doubles.
+ */
+#define SMALLEST_PLACE 0x1p-12f
+#define ROUNDING 0x1.8p23f /* a small number and this one: the nearest integer, in the lower bits */
+enum { AT_ONCE = 16, PIECES = ENTRIES - 1, ROUNDING_BITS = 0x4b400000 };
+
+static int32_t meets_at_zero(const lane_lookup *lookup)
+{
+    return lookup->lo_start == 0 && lookup->le_start * lookup->le_scale == -PIECES && lookup->lo_end * lookup->lo_scale == PIECES;
+}
+
+typedef struct {
+    uint32x4_t least, most; /* of the bits of all places but their signs; `least`: less 1 */
+} place_range;
+
+ALWAYS_INLINE int32x4_t two_entries(const lane_lookup *lookup, uint32_t place)
+{
+    const uintptr_t base = (uintptr_t)(lookup->entries + ENTRIES) - (uintptr_t)ROUNDING_BITS * sizeof(int64_t);
+    return vld1q_s32((const int32_t *)(base + (uintptr_t)place * sizeof(int64_t)));
+}
+
+#define EACH_FOUR _Pragma("GCC unroll 4") for (int32_t j = 0; j < AT_ONCE / 4; j++)
+
+/* `is_flat`: below the tables their first number goes on. One step for all 16 numbers after the other: each waits for the last. */
+ALWAYS_INLINE void look_up_singles(const lane_lookup *given, float32 *x, int32_t count, const int32_t is_flat)
+{
+    const lane_lookup lookup = *given;
+    const float32x4_t le_scale = vdupq_n_f32((float32)lookup.le_scale), lo_scale = vdupq_n_f32((float32)lookup.lo_scale);
+    const float32x4_t rounding = vdupq_n_f32(ROUNDING), last = vdupq_n_f32(ROUNDING + (PIECES - 1));
+    const uint32_t least = 2 * float_to_bits(SMALLEST_PLACE) - 1, most = 2 * float_to_bits(PIECES);
+
+    for (int32_t i = 0; i < count; i += AT_ONCE) {
+        place_range range = {vdupq_n_u32(UINT32_MAX), vdupq_n_u32(0)};
+        float32x4_t place[AT_ONCE / 4], part[AT_ONCE / 4], y[AT_ONCE / 4];
+        uint32x4_t is_low[AT_ONCE / 4], at[AT_ONCE / 4];
+        int32x4_t left[AT_ONCE / 4], right[AT_ONCE / 4];
+        EACH_FOUR
+        {
+            const float32x4_t value = vld1q_f32(x + i + 4 * j);
+            is_low[j] = vcltzq_f32(value);
+            place[j] = vmulq_f32(value, vbslq_f32(is_low[j], le_scale, lo_scale));
+            if (is_flat)
+                place[j] = vmaxq_f32(place[j], vdupq_n_f32(-PIECES));
+        }
+        EACH_FOUR
+        {
+            /* The nearest entry but the ends, and an entry where there is none: beyond the tables, and of what is no number. */
+            float32x4_t nearest = vminnmq_f32(vaddq_f32(place[j], rounding), last);
+            if (!is_flat)
+                nearest = vmaxq_f32(nearest, vdupq_n_f32(ROUNDING - (PIECES - 1)));
+            part[j] = vsubq_f32(place[j], vsubq_f32(nearest, rounding));
+            at[j] = vaddq_u32(vreinterpretq_u32_f32(nearest), is_low[j]);
+        }
+        /* Of a number before the nearest entry, the piece before it counts; pieces of the first table are one further off. */
+        EACH_FOUR at[j] = vaddq_u32(at[j], vcltzq_f32(part[j]));
+        EACH_FOUR
+        {
+            const uint64x2_t pairs = vreinterpretq_u64_u32(at[j]);
+            const uint64_t first = vgetq_lane_u64(pairs, 0), second = vgetq_lane_u64(pairs, 1);
+            const int32x4_t a = two_entries(&lookup, (uint32_t)first), b = two_entries(&lookup, (uint32_t)(first >> 32));
+            const int32x4_t c = two_entries(&lookup, (uint32_t)second), d = two_entries(&lookup, (uint32_t)(second >> 32));
+            const int32x4_t ab = vuzp1q_s32(a, b), cd = vuzp1q_s32(c, d); /* of 64 bits the lower half */
+            left[j] = vuzp1q_s32(ab, cd);
+            right[j] = vuzp2q_s32(ab, cd);
+        }
+        EACH_FOUR
+        {
+            const uint32x4_t bits = vshlq_n_u32(vreinterpretq_u32_f32(place[j]), 1);
+            range.least = vminq_u32(range.least, vsubq_u32(bits, vdupq_n_u32(1)));
+            range.most = vmaxq_u32(range.most, bits);
+        }
+        EACH_FOUR
+        {
+            const float32x4_t slope = vcvtq_f32_s32(vsubq_s32(right[j], left[j]));
+            y[j] = vfmaq_f32(vcvtq_f32_s32(vbslq_s32(vcltzq_f32(part[j]), right[j], left[j])), slope, part[j]);
+        }
+        if (vminvq_u32(range.least) < least || vmaxvq_u32(range.most) > most) {
+            look_up_doubles(&lookup, x + i, AT_ONCE);
+            continue;
+        }
+        EACH_FOUR vst1q_f32(x + i + 4 * j, y[j]);
+    }
+}
+
+/* `count` numbers, a multiple of 16. */
+static void look_up_lanes(const lane_lookup *lookup, float32 *x, int32_t count)
+{
+    if (!meets_at_zero(lookup))
+        look_up_doubles(lookup, x, count);
+    else if (lookup->below == 0)
+        look_up_singles(lookup, x, count, 1);
+    else
+        look_up_singles(lookup, x, count, 0);
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from openrknn.compute import native
 from openrknn.isa import Precision
+from openrknn.npu.task import Flying
 from openrknn.runtime.operators.softmax import softmax
+from openrknn.task import ew, lut
 from tests.npu.accelerate_cases import (
     OPERAND,
     SOURCE,
@@ -82,6 +86,33 @@ def test_element_wise_programs_of_what_is_not_finite_are_the_same(case: Case, se
         rare = [0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x7F80, 0xFF80]
         values[places] = noise.choice(rare, places.size)
     case.check()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@some
+@given(
+    float_flights(), st.integers(0, 2**32 - 1), st.tuples(st.integers(3, 6), st.integers(3, 6)),
+    st.sampled_from([0, -30000, 7]), st.booleans(),
+)  # fmt: skip
+def test_tables_of_any_numbers_are_the_same(
+    case: Case, seed: int, selects: tuple[int, int], below: int, meets: bool
+) -> None:
+    """At entries, at both ends, next to 0, and where rounding decides; tables that do not fit together too."""
+    noise = np.random.default_rng(seed)
+    size = noise.choice([3, 300, 32767])
+    starts = -(512 << selects[0]) + (0 if meets else 40), 0 if meets else -24
+    table = lut.Config(
+        entries=noise.integers(-size, size + 1, (2, 513)), le_start=starts[0], lo_start=starts[1],
+        lo_end=512 << selects[1], le_select=selects[0], lo_select=selects[1],
+        below=lut.Slope(below, 3), above=lut.Slope(int(noise.choice([0, 21854])), 5),
+    )  # fmt: skip
+    values = case.memory.at(SOURCE, 1, "values").data.view(np.uint16)
+    usual = noise.integers(-513, 514, values.size) * 2.0 ** noise.choice([3, 4, 5, 6, -12, -20, 0], values.size)
+    values[...] = np.where(noise.random(values.size) < 0.01, values, usual.astype(np.float16).view(np.uint16))
+    step = case.step
+    assert isinstance(step, Flying)
+    program = replace(step.dpu, bias=None, norm=None, element_wise=ew.Config(table=table, operation=None, clamp=None))
+    Case(replace(step, dpu=program), case.memory).check()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
