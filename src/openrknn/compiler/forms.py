@@ -103,6 +103,10 @@ class Softmax:
     """Pixels are so many parts that cores can do without one another; what made them was shared in the same way."""
     is_bounded: bool = False
     """Nothing is below -32000: the distance from the maximum is a number of fp16."""
+    is_halved: bool = False
+    """The scores come divided by two, so the distance from the maximum is a number of fp16 whatever they are."""
+    is_late: bool = False
+    """The exponentials are the result, and their sums (times `late_gain`) a second one: a `Product` divides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +137,21 @@ class Product:
     turned: bool
     out: str
     gain: float
+    is_divided: bool = False
+    """By the third operand, the sums of the left one's channels."""
 
     @property
     def count(self) -> int:
         return self.windows * self.heads
+
+
+def late_gain(length: int) -> float:
+    """What sums of so many exponentials, and their products with values, are multiplied by before they are stored.
+
+    An exponential is at most 1. Products of values up to 8,188 stay below 65,504; a power of two, no smaller than
+    needed, because results that are subnormal lose digits.
+    """
+    return 2.0 ** min(0, 3 - (length - 1).bit_length())
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from openrknn.compiler.formats import align, ceil_div
+from openrknn.compiler.formats import Format, align, ceil_div
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.program import Place, Task, Tensor
 from openrknn.compiler.recipes.convolution import ConvolutionTask, Residual, convolution_task
+from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
 from openrknn.compiler.recipes.finish import Finish
 from openrknn.compiler.recipes.stages import PLAIN, Stages, fp16_number, multiplied, scaled
 from openrknn.compiler.targets import Target
 from openrknn.compiler.tile import Band, row_entries
 from openrknn.container.parts import DataType, Kind
-from openrknn.isa.enums import EwAlgorithm
+from openrknn.isa.enums import EwAlgorithm, EwOperation
 from openrknn.layout.weights import pack_weights
 
 _LONGEST = 2040
@@ -90,6 +91,22 @@ def pointwise_task(
             stages = finish.stages
     made = convolution_task(task, stages, reads=reads or addend is not None)
     return Task(replace(made, dpu=replace(made.dpu, pad_bits=fill)))
+
+
+def two_task(
+    form: Format, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation, *,
+    gain: float = 1.0,
+) -> Task:  # fmt: skip
+    """target = gain * left (method) right, number by number."""
+    finish = Finish(1.0, None, flying=True)
+    if gain != 1:
+        finish.multiply(gain)
+    finish.operand(method, None, relu=False)
+    made = elementwise_task(
+        form, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
+        finish.stages, Cube(right.place, right.pitch),
+    )  # fmt: skip
+    return Task(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
 
 
 def scratch(low: Lowering, base: str, size_bytes: int) -> str:

@@ -11,15 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from openrknn.compiler.formats import HEAD_CHANNELS, align
-from openrknn.compiler.forms import Product
+from openrknn.compiler.forms import Product, late_gain
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, stored_channels
+from openrknn.compiler.lower.pointwise import (
+    Line,
+    line_pixels,
+    matrix_place,
+    moved,
+    pointwise_task,
+    scratch,
+    stored_channels,
+    two_task,
+)
 from openrknn.compiler.lower.tiles import head_place, multiply_by_tiles
-from openrknn.compiler.program import Place, Task, Tensor
+from openrknn.compiler.program import Place, Step, Task, Tensor
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
+from openrknn.compiler.recipes.finish import fp16_bits
 from openrknn.compiler.recipes.rearrange import Read, Write, atoms_task, lanes_task, zero_task
+from openrknn.isa.enums import EwAlgorithm
 
 _ATOMS = 4
 """Atoms of one group of weights' channels."""
@@ -44,6 +57,7 @@ def lower_product(low: Lowering, op: Op) -> None:
     else:
         weights = list(_straight(low, op, right, step.tasks))
     stored = align(kernels, HEAD_CHANNELS) if product.turned else kernels
+    gain = product.gain * (late_gain(depth) if product.is_divided else 1.0)
     for number in range(product.count):
         source = Line(head_place(product, left, product.left, number, room), left.pitch, channels, form.atom_bytes)
         place = head_place(product, target, product.out, number, align(kernels, HEAD_CHANNELS))
@@ -52,10 +66,25 @@ def lower_product(low: Lowering, op: Op) -> None:
             low.add(
                 step,
                 pointwise_task(
-                    low.target, source.at(first), made.at(first), count, weights[number], gain=product.gain,
-                    kernels=stored,
+                    low.target, source.at(first), made.at(first), count, weights[number], gain=gain, kernels=stored,
                 ),
             )
+        if product.is_divided:
+            _divide(low, op, step, number, made)
+
+
+def _divide(low: Lowering, op: Op, step: Step, number: int, made: Line) -> None:
+    """The sums of a head's pixels in as many channels as it has, then the division."""
+    product, sums, form = op.get(Product), low.tensor(op.inputs[2]), low.target.fp16
+    ones = matrix_place(low, f"{op.name}_each", np.ones((made.channels, 1)))
+    pitch = align(product.rows, 4)
+    room = align(form.surfaces(made.channels), 2) * pitch * form.atom_bytes
+    spread = Line(Place(scratch(low, f"{op.output}_sums", room)), pitch, made.channels, form.atom_bytes)
+    source = Line(sums.at(0, number), sums.pitch, 1, form.atom_bytes)
+    for first, count in line_pixels(low.target, made.channels, product.rows):
+        here, now = spread.at(first), made.at(first)
+        low.add(step, pointwise_task(low.target, source.at(first), here, count, ones, fill=fp16_bits(1.0)))
+        low.add(step, two_task(form, now, here, now, count, EwAlgorithm.DIV))
 
 
 def _straight(low: Lowering, op: Op, tensor: Tensor, tasks: list[Task]) -> Iterator[Place]:

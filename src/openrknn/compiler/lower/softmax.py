@@ -4,6 +4,9 @@ The vendor's converter has similar steps, but takes the exponential from the bit
 4 % wrong; here it comes from a table that is right to 2**-16. Small exponentials would have few digits left of that:
 the table has their roots, which are larger. The maximum of each pixel is packed, one number after the
 other; a 1x1 convolution with ones spreads it over the channels. Another one adds up, and spreads too.
+
+Before a product with values (`is_late`) the exponentials and their sums are the results, and the product is divided: it
+has fewer numbers than the scores.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ from dataclasses import replace
 import numpy as np
 
 from openrknn.compiler.formats import Format, align
-from openrknn.compiler.forms import Softmax
+from openrknn.compiler.forms import Softmax, late_gain
 from openrknn.compiler.functions import SHARED_REACH, SOFTMAX_REACH, Function, shared_name
 from openrknn.compiler.ir import Array, Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch
+from openrknn.compiler.lower.pointwise import Line, line_pixels, moved, pointwise_task, scratch, two_task
 from openrknn.compiler.program import Place, Step, Task
 from openrknn.compiler.recipes.convolution import Residual
 from openrknn.compiler.recipes.elementwise import Cube, elementwise_task
@@ -50,75 +53,110 @@ def shared_table(function: str) -> Function:
 
 
 def lower_softmax(low: Lowering, op: Op) -> None:
-    """Three steps: the distance from the maximum, the table, the division."""
-    source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
-    channels, rows, columns = source.cube
-    pixels, groups = rows * columns, op.get(Softmax).groups
-    size = channels // groups
-    form = low.target.fp16
-    padded = align(channels, form.atom)
-    pitch = align(pixels, 4)
-    x, y = (Line(tensor.at(), tensor.pitch, channels, form.atom_bytes) for tensor in (source, target))
-    wide = padded // form.atom * pitch * form.atom_bytes * (2 if channels % form.group else 1)
-    spread, power = (Line(Place(scratch(low, f"{op.output}_{name}", wide)), pitch, channels, form.atom_bytes)
-                     for name in ("spread", "power"))  # fmt: skip
-    peaks = align(pixels, 8) * groups * 2
+    """Three steps: the distance from the maximum, the table, the division (or the sums)."""
+    maps, parts = _Maps(low, op), op.get(Softmax).parts
+    power = maps.power.place.tensor
+    step = low.step(op, "exSoftmax13", outputs=[power])
+    for task in maps.guard():
+        low.add(step, task)
+    _add_parts(low, step, maps.pixels, parts, maps.distances)
+    step = low.step(op, "Exp", inputs=[power], outputs=[power])
+    step.table = low.functions[op.output].key
+    _add_parts(low, step, maps.pixels, parts, maps.exponentials)
+    is_late = op.get(Softmax).is_late
+    step = low.step(op, "exSoftmaxDiv", inputs=[power], outputs=op.outputs[1:] if is_late else None)
+    _add_parts(low, step, maps.pixels, parts, maps.sums if is_late else maps.quotients)
 
-    step = low.step(op, "exSoftmax13", outputs=[power.place.tensor])
-    guarded = x
-    if channels % form.atom:
-        # In place, unless somebody else reads what would be there then.
-        readers = [other for other in low.graph.ops if op.inputs[0] in other.inputs]
-        alone = len(readers) == 1 and op.inputs[0] not in low.graph.outputs
-        guarded = x if alone else power
-        low.add(step, _guard(form, x, guarded, pixels, whole=not alone))
 
-    function = low.functions[op.output]
-    # One task for spreading the maximum and the distance from it, where that is a number of fp16.
-    is_direct = op.get(Softmax).is_bounded and groups == 1 and low.target.reduces_channels
+class _Maps:
+    """What a Softmax reads and writes, and the tasks of some of its pixels."""
 
-    def lines(at: int, count: int) -> list[tuple[int, int]]:
-        return [(at + first, some) for first, some in line_pixels(low.target, channels, count)]
+    def __init__(self, low: Lowering, op: Op) -> None:
+        source, target = low.tensor(op.inputs[0]), low.tensor(op.output)
+        self._low, self._op, self._wanted, self._form = low, op, op.get(Softmax), low.target.fp16
+        self._channels, rows, columns = source.cube
+        self.pixels, self._groups = rows * columns, self._wanted.groups
+        self._x, self._y = (
+            Line(tensor.at(), tensor.pitch, self._channels, self._form.atom_bytes) for tensor in (source, target)
+        )
+        # One task for spreading the maximum and the distance from it, where that is a number of fp16.
+        is_bounded = self._wanted.is_bounded and low.target.reduces_channels
+        self._is_direct = self._groups == 1 and (self._wanted.is_halved or is_bounded)
+        self._guarded = self._x
+        is_late = self._wanted.is_late
+        self._spread = self._y if self._is_direct and is_late else self._room("spread")
+        self.power = self._y if is_late else self._room("power")
+        self._peaks = align(self.pixels, 8) * self._groups * 2
 
-    def distances(at: int, count: int) -> Iterator[Task]:
-        room = scratch(low, f"{op.output}_peaks", peaks)
-        for group in range(groups):
-            part, wide_part = (_channels(form, line, group * size, size) for line in (guarded, spread))
+    def _room(self, name: str) -> Line:
+        form, pitch, channels = self._form, align(self.pixels, 4), self._channels
+        size = align(channels, form.atom) // form.atom * pitch * form.atom_bytes * (2 if channels % form.group else 1)
+        return Line(
+            Place(scratch(self._low, f"{self._op.output}_{name}", size)), pitch, channels, form.atom_bytes
+        )
+
+    def _lines(self, at: int, count: int) -> list[tuple[int, int]]:
+        return [(at + first, some) for first, some in line_pixels(self._low.target, self._channels, count)]
+
+    def guard(self) -> Iterator[Task]:
+        """In place, unless somebody else reads what would be there then."""
+        if self._channels % self._form.atom:
+            name, graph = self._op.inputs[0], self._low.graph
+            readers = [other for other in graph.ops if name in other.inputs]
+            alone = len(readers) == 1 and name not in graph.outputs
+            self._guarded = self._x if alone else self.power
+            yield _guard(self._form, self._x, self._guarded, self.pixels, whole=not alone)
+
+    def distances(self, at: int, count: int) -> Iterator[Task]:
+        """Half of the distance from the maximum, or all of it (`is_bounded`)."""
+        low, op, form, size = self._low, self._op, self._form, self._channels // self._groups
+        room, is_direct = scratch(low, f"{op.output}_peaks", self._peaks), self._is_direct
+        for group in range(self._groups):
+            part, made = (
+                _channels(form, line, group * size, size)
+                for line in (self._guarded, self.power if is_direct else self._spread)
+            )
             if not low.target.reduces_channels:
-                for first, some in lines(at, count):
-                    yield from _largest(low, op, part.at(first), wide_part.at(first), some)
+                for first, some in self._lines(at, count):
+                    yield from _largest(low, op, part.at(first), made.at(first), some, is_direct=is_direct)
                 continue
             factors = np.full((size, 1), -1.0 if is_direct else _HALF)
             spreading = _weights(low, f"{op.name}_spread", factors, packed=True)
-            for first, some in lines(at, count):
-                peak = Place(room, 2 * (group * align(pixels, 8) + first - at))
+            for first, some in self._lines(at, count):
+                peak = Place(room, 2 * (group * align(self.pixels, 8) + first - at))
                 yield _peak(form, part.at(first), some, peak)
-                made, addend = (power, _as_addend(part.at(first))) if is_direct else (wide_part, None)
-                peaked = Line(peak, 1, 1, form.atom_bytes)
-                yield pointwise_task(low.target, peaked, made.at(first), some, spreading, packed=True, addend=addend)
-        for first, some in [] if is_direct else lines(at, count):
-            yield _two(
-                form, guarded.at(first), spread.at(first), power.at(first), some, EwAlgorithm.MINUS, gain=_HALF
-            )
+                peaked, addend = Line(peak, 1, 1, form.atom_bytes), _as_addend(part.at(first)) if is_direct else None
+                yield pointwise_task(
+                    low.target, peaked, made.at(first), some, spreading, packed=True, addend=addend
+                )
+        for first, some in [] if is_direct else self._lines(at, count):
+            x, spread, power = (line.at(first) for line in (self._guarded, self._spread, self.power))
+            yield two_task(form, x, spread, power, some, EwAlgorithm.MINUS, gain=_HALF)
 
-    def exponentials(at: int, count: int) -> Iterator[Task]:
-        for first, some in lines(at, count):
-            now = power.at(first)
-            yield _exponential(low, now, some, function, gain=_HALF if is_direct else 1.0)
-            yield _two(form, now, now, now, some, EwOperation.MUL)
+    def exponentials(self, at: int, count: int) -> Iterator[Task]:
+        """Of half the distance, times themselves."""
+        function = self._low.functions[self._op.output]
+        gain = _HALF if self._is_direct and not self._wanted.is_halved else 1.0
+        for first, some in self._lines(at, count):
+            now = self.power.at(first)
+            yield _exponential(self._low, now, some, function, gain=gain)
+            yield two_task(self._form, now, now, now, some, EwOperation.MUL)
 
-    def quotients(at: int, count: int) -> Iterator[Task]:
-        for first, some in lines(at, count):
-            yield from _sums(low, op, power.at(first), spread.at(first), some, groups)
-            yield _two(form, power.at(first), spread.at(first), y.at(first), some, EwAlgorithm.DIV)
+    def quotients(self, at: int, count: int) -> Iterator[Task]:
+        """The exponentials by their sums."""
+        for first, some in self._lines(at, count):
+            power, spread, made = (line.at(first) for line in (self.power, self._spread, self._y))
+            yield from _sums(self._low, self._op, power, spread, some, self._groups)
+            yield two_task(self._form, power, spread, made, some, EwAlgorithm.DIV)
 
-    parts = op.get(Softmax).parts
-    _add_parts(low, step, pixels, parts, distances)
-    step = low.step(op, "Exp", inputs=[power.place.tensor], outputs=[power.place.tensor])
-    step.table = function.key
-    _add_parts(low, step, pixels, parts, exponentials)
-    step = low.step(op, "exSoftmaxDiv", inputs=[power.place.tensor])
-    _add_parts(low, step, pixels, parts, quotients)
+    def sums(self, at: int, count: int) -> Iterator[Task]:
+        """One number for each pixel."""
+        sums = self._low.tensor(self._op.outputs[1])
+        few = Line(sums.at(), sums.pitch, 1, self._form.atom_bytes)
+        ones = _weights(self._low, f"{self._op.name}_add", np.ones((1, self._channels)))
+        gain, chip = late_gain(self._channels), self._low.target
+        for first, some in self._lines(at, count):
+            yield pointwise_task(chip, self.power.at(first), few.at(first), some, ones, gain=gain)
 
 
 def _add_parts(
@@ -165,8 +203,9 @@ def _peak(form: Format, x: Line, pixels: int, target: Place) -> Task:
     return Task(replace(task, dpu=made))
 
 
-def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Iterator[Task]:
-    """The largest channel of each pixel in all of them, without a reduction: fp16 moves through it unchanged.
+def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int, *, is_direct: bool) -> Iterator[Task]:
+    """Half of the largest channel of each pixel in all of them, or the distance from it (direct), without a reduction:
+    fp16 moves through it unchanged.
 
     The larger of two halves of the surfaces, until one is left; then of its lanes and the same turned by 4, 2 and 1,
     which convolutions do; one more convolution spreads the first lane.
@@ -181,7 +220,7 @@ def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Itera
         half = -(-surfaces // 2)
         first, second = (_channels(form, now, skip * form.atom, half * form.atom) for skip in (0, surfaces - half))
         made = Line(buffers[0], pitch, half * form.atom, form.atom_bytes)
-        yield _two(form, first, second, made, pixels, EwAlgorithm.MAX)
+        yield two_task(form, first, second, made, pixels, EwAlgorithm.MAX)
         now, surfaces = made, half
         buffers = [buffers[1], buffers[0], buffers[2]]
     for shift in (4, 2, 1):
@@ -189,27 +228,13 @@ def _largest(low: Lowering, op: Op, x: Line, target: Line, pixels: int) -> Itera
         lanes = np.roll(np.eye(form.atom), shift, axis=1)
         now = replace(now, channels=form.atom)
         yield pointwise_task(low.target, now, turned, pixels, _weights(low, f"{op.name}_turn{shift}", lanes))
-        yield _two(form, now, turned, made, pixels, EwAlgorithm.MAX)
+        yield two_task(form, now, turned, made, pixels, EwAlgorithm.MAX)
         now = made
         buffers = [buffers[1], buffers[0], buffers[2]]
     each = np.zeros((x.channels, form.atom))
-    each[:, 0] = _HALF
-    yield pointwise_task(low.target, now, target, pixels, _weights(low, f"{op.name}_each_lane", each))
-
-
-def _two(
-    form: Format, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation, *,
-    gain: float = 1.0,
-) -> Task:  # fmt: skip
-    finish = Finish(1.0, None, flying=True)
-    if gain != 1:
-        finish.multiply(gain)
-    finish.operand(method, None, relu=False)
-    made = elementwise_task(
-        form, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
-        finish.stages, Cube(right.place, right.pitch),
-    )  # fmt: skip
-    return Task(replace(made, is_narrow=method is EwAlgorithm.DIV))  # as the vendor has it: fp16 all the way
+    each[:, 0] = -1.0 if is_direct else _HALF
+    weights = _weights(low, f"{op.name}_each_lane", each)
+    yield pointwise_task(low.target, now, target, pixels, weights, addend=_as_addend(x) if is_direct else None)
 
 
 def _exponential(low: Lowering, line: Line, pixels: int, function: Function, *, gain: float) -> Task:

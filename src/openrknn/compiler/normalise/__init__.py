@@ -20,6 +20,7 @@ from openrknn.compiler.normalise.fp16_regions import mark_fp16_regions
 from openrknn.compiler.normalise.fuse import fuse, fuse_pads
 from openrknn.compiler.normalise.heads import take_heads_apart
 from openrknn.compiler.normalise.integers import follow_integers, place_integers
+from openrknn.compiler.normalise.late_division import divide_late
 from openrknn.compiler.normalise.layer_norm import normalise_layer_norms
 from openrknn.compiler.normalise.linear import cut_outputs, normalise_convolutions, normalise_linear
 from openrknn.compiler.normalise.masks import bound_masks
@@ -123,6 +124,10 @@ PASSES: tuple[Entry, ...] = (
     plain(finish, needs=(ORDERED,), gives=(READY, ORDERED, NO_ORPHANS)),
     Pass("follow_integers", lambda graph, now: follow_integers(graph, calibrated=now.calibrated)),
     Pass("mark_fp16_regions", lambda graph, _: mark_fp16_regions(graph), lambda now: now.calibrated),
+    Pass(
+        "divide_late", lambda graph, _: divide_late(graph),
+        lambda now: now.target.has_softmax and now.target.turns_lanes,
+    ),
 )
 """In this order. A pass asks the target what it can do, never which chip it is."""
 
