@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from openrknn.compiler import compile_model
-from openrknn.compiler.forms import Product, Softmax, late_gain
 from openrknn.compiler.api import Compiled
+from openrknn.compiler.forms import Product, Softmax, late_gain
 from openrknn.distance import measure
 from openrknn.runtime.session import Session
 from tests.compiler.nets import Array, Net
@@ -115,3 +115,18 @@ def test_int8_models_have_it_too() -> None:
 def test_no_product_of_usual_values_is_beyond_fp16(length: int) -> None:
     assert length * late_gain(length) * 8188 <= LARGEST
     assert late_gain(length) == 1 or length * late_gain(length) * 2 > 8
+
+
+def test_many_heads_stay_in_channels_whatever_the_number_of_tokens() -> None:
+    """20 heads of 64, as in Whisper large: nothing is filled up, so no map has all heads' pixels in one surface."""
+    net, tokens, heads, size = Net(), 36, 20, 64
+    sizes, kernel = net.constant([1, tokens, heads, size], np.int64), net.weights(heads * size, heads * size)
+    q, k, v = (
+        net.add("Transpose", net.add("Reshape", net.add("MatMul", "x", kernel), sizes), perm=order)
+        for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+    )
+    mixed = net.add("MatMul", net.add("Softmax", net.add("MatMul", q, k), axis=-1), v)
+    made = compile_model(net.model({"x": (1, tokens, heads * size)}, [mixed]), cores=1, check=False)
+    products = [op.get(Product) for op in made.lowering.graph.ops if op.type == "Product"]
+    assert [(one.heads, one.windows) for one in products] == [(heads, 1), (heads, 1)]
+    assert [(one.left, one.right) for one in products] == [("channels", "channels"), ("rows", "channels")]

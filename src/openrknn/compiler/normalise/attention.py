@@ -171,12 +171,12 @@ def _windows(layouts: Layouts, left: str, right: str, to_softmax: bool) -> tuple
     whole = prod(first[:-2])
 
     def score(split: tuple[int, int]) -> tuple[bool, int]:
-        padded = bool(depth % HEAD_CHANNELS or columns % HEAD_CHANNELS)
         lying = _lies(one, (*split, rows, depth)) + _lies(other, (*split, depth, columns), True)
         # Scores come out with heads as rows; values that are turned have only their own channels filled up.
         straight = other.transposed((*split, depth, columns), (1, 2, 0, 3))
         is_straight = straight is not None and straight.joined().is_plain
-        wide = depth if to_softmax else columns if lying == 2 and not is_straight else max(depth, columns)
+        filled_up = (depth,) if to_softmax else (columns,) if lying == 2 and not is_straight else (depth, columns)
+        wide, padded = max(filled_up), any(size % HEAD_CHANNELS for size in filled_up)
         is_slim = split[1] == 1 or split[1] * wide <= (_MOST_PADDED if padded else _MOST_CHANNELS)
         return is_slim, lying
 
