@@ -16,7 +16,7 @@ import pytest
 from openrknn.chips import CHIPS
 from openrknn.container.parts import TASK, Task
 from openrknn.device.rknpu import RknpuDevice
-from openrknn.errors import DeviceError
+from openrknn.errors import DeviceError, UnsupportedError
 from openrknn.npu import Buffer, Machine, Memory, TaskRef
 from openrknn.runtime.session import Session
 from openrknn.uapi import drm, rknpu
@@ -37,6 +37,10 @@ class VendorKernel:
         self.works = True
         self.stops: int | None = None
         self.jobs = 0
+        self.version = 908
+        self.domains: list[int] = []
+        """Of memory and jobs, in order."""
+        self.is_full = False
         self._memory = Memory()
         self._buffers: list[Buffer] = []
 
@@ -65,9 +69,13 @@ class VendorKernel:
         ctypes.memmove(values["name"], b"rknpu\0", 6)
 
     def _action(self, values: dict[str, int]) -> None:
-        values["value"] = (self.chip.hw_version or 0) if values["flags"] == Action.GET_HW_VERSION else 908
+        answers = {Action.GET_HW_VERSION: self.chip.hw_version or 0, Action.GET_IOMMU_DOMAIN_ID: 0}
+        values["value"] = answers.get(Action(values["flags"]), self.version)
 
     def _mem_create(self, values: dict[str, int]) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        self.domains.append(values["iommu_domain_id"])
         address = self._buffers[-1].end if self._buffers else 0x1000
         self._buffers.append(self._memory.add(Buffer(address, np.zeros(values["size"], np.uint8))))
         values["handle"] = values["obj_addr"] = len(self._buffers)
@@ -83,6 +91,7 @@ class VendorKernel:
 
     def _submit(self, values: dict[str, int]) -> None:
         self.jobs += 1
+        self.domains.append(values["iommu_domain_id"])
         raw = self._buffers[values["task_obj_addr"] - 1].data.tobytes()
         tasks = [Task(*TASK.unpack_from(raw, number * TASK.size)) for number in range(values["task_number"])]
         pairs = [(values[f"subcore{at}"], values[f"subcore{at + 1}"]) for at in range(0, 2 * rknpu.MAX_RANGES, 2)]
@@ -142,3 +151,42 @@ def test_a_job_of_very_many_tasks_has_no_marks(monkeypatch: pytest.MonkeyPatch) 
     kernel.works = False
     run(kernel, SOME[0])
     assert kernel.jobs
+
+
+@pytest.mark.parametrize("domain", [0, 15])
+def test_memory_and_jobs_are_of_the_domain_of_the_device(domain: int) -> None:
+    kernel, model = VendorKernel("rk3588"), SOME[0]
+    answers = np.load(model.with_suffix(".npz"))
+    with (
+        RknpuDevice(kernel.chip, "/dev/dri/card0", kernel=kernel, domain=domain) as device,
+        Session(model, device=device) as session,
+    ):
+        session.run([answers[name] for name in sorted(answers) if name.startswith("x")])
+        assert ("domain 15" in device.name) == (domain == 15)
+    assert kernel.jobs == 1
+    assert set(kernel.domains) == {domain}
+
+
+def test_domains_that_a_driver_does_not_have_are_refused() -> None:
+    kernel = VendorKernel("rk3588")
+    for wrong in (-1, 16):
+        with pytest.raises(ValueError, match=f"no IOMMU domain {wrong}"):
+            RknpuDevice(kernel.chip, "/dev/dri/card0", kernel=kernel, domain=wrong)
+    kernel.version = 802
+    with pytest.raises(UnsupportedError, match=r"no IOMMU domains: they need a driver of version 0\.9"):
+        RknpuDevice(kernel.chip, "/dev/dri/card0", kernel=kernel, domain=1)
+    RknpuDevice(kernel.chip, "/dev/dri/card0", kernel=kernel).close()
+
+
+def test_a_kernel_that_ignores_domains_is_named_when_memory_runs_out() -> None:
+    """It takes every number, and puts all memory into the domain that it has."""
+    kernel = VendorKernel("rk3588")
+    kernel.is_full = True
+    for domain, is_explained in ((0, False), (1, True)):
+        with (
+            RknpuDevice(kernel.chip, "/dev/dri/card0", kernel=kernel, domain=domain) as device,
+            pytest.raises(DeviceError, match="MEM_CREATE failed") as caught,
+        ):
+            device.allocate(4096, "weights")
+        assert caught.value.errno == errno.ENOMEM
+        assert ("takes IOMMU domains and ignores them" in str(caught.value)) == is_explained

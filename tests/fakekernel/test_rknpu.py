@@ -314,6 +314,7 @@ def test_memory_of_another_domain_is_not_seen(npu: File) -> None:
         job.submit(iommu_domain_id=3)
     made = npu.ioctl(rknpu.MEM_CREATE, size=4096, iommu_domain_id=3).values
     assert made["dma_addr"] == 0xFFFFF000  # an address space of its own
+    assert npu.ioctl(rknpu.ACTION, flags=Action.GET_IOMMU_DOMAIN_ID).values["value"] == 3  # it stays switched on
 
 
 # -------------------------------------------------------------------------------------------------------- fences

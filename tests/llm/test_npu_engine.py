@@ -214,17 +214,17 @@ class Unread:
         raise AssertionError(name)
 
 
-def test_models_beyond_the_addresses_are_refused_before_they_are_read() -> None:
+def test_models_beyond_all_address_spaces_are_refused_before_they_are_read() -> None:
     """With what fits instead."""
-    with pytest.raises(OptionError, match="4 GB that an NPU addresses in one job: no precision of this chip"):
-        compile_language(Unread(width=8192, hidden=8192, layers=32), capacity=64)
-    large = Unread(width=4096, hidden=8192, layers=28)
-    with pytest.raises(OptionError, match=r"in one job: w8a8 fits, with 2,863,431,680 bytes of weights"):
+    with pytest.raises(OptionError, match=r"do not fit into 16 address spaces, .*: no precision of this chip makes"):
+        compile_language(Unread(width=8192, hidden=65536, layers=128), capacity=64)
+    large = Unread(width=8192, hidden=16384, layers=96)
+    with pytest.raises(OptionError, match=r"can be used: w8a8 fits \(llm compile"):
         compile_language(large, capacity=64)
     with pytest.raises(OptionError, match="no precision of this chip makes it fit"):
         compile_language(large, "rk3566", capacity=64)
-    deep = Unread(width=4096, layers=600, context=1 << 16)
-    with pytest.raises(OptionError, match=r"in one job: a capacity of \d+ tokens fits; w8a8 fits") as caught:
+    deep = Unread(width=4096, layers=9000, context=1 << 16)
+    with pytest.raises(OptionError, match=r"can be used: a capacity of \d+ tokens fits; w8a8 fits") as caught:
         compile_language(deep, capacity=8192)
     fits = int(str(caught.value).partition("a capacity of ")[2].split()[0])
     for capacity, error in ((fits, AssertionError), (fits + 32, OptionError)):

@@ -70,6 +70,13 @@ class Cost:
     unknown: int = 0
     """Operators whose commands could not be decoded; they are not counted either."""
 
+    def __add__(self, other: Cost) -> Cost:
+        """One after the other, on the same board."""
+        return Cost(
+            self.operators + other.operators, self.submits + other.submits, self.board,
+            self.cpu_operators + other.cpu_operators, self.unknown + other.unknown,
+        )  # fmt: skip
+
     @property
     def tasks(self) -> int:
         return sum(entry.tasks for entry in self.operators)

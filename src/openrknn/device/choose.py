@@ -18,14 +18,18 @@ _LOG = logging.getLogger(__name__)
 _FORMS = "auto, software, software:CHIP (for example software:rk3588), rknpu[:NODE], rocket[:NODE], vendor[:LIBRARY]"
 
 
-def open_device(text: str, chip: Chip, *, strict: bool = False) -> Device:
-    """Open the device that `text` names for models of `chip`. What "auto" took is in the log and in `Device.name`."""
-    device = _opened(automatic_device(chip) if text == AUTO else text, chip, strict=strict)
+def open_device(text: str, chip: Chip, *, strict: bool = False, domain: int = 0) -> Device:
+    """Open the device that `text` names for models of `chip`. What "auto" took is in the log and in `Device.name`.
+
+    `domain`: the address space that it is to have, where the driver has numbers for them (`rknpu`). Elsewhere each
+    open device has one of its own.
+    """
+    device = _opened(automatic_device(chip) if text == AUTO else text, chip, strict=strict, domain=domain)
     _LOG.info("device %s: took %s", text, device.name)
     return device
 
 
-def _opened(text: str, chip: Chip, *, strict: bool) -> Device:
+def _opened(text: str, chip: Chip, *, strict: bool, domain: int) -> Device:
     kind, _, rest = text.partition(":")
     if kind == "vendor":
         raise UnsupportedError(
@@ -34,7 +38,7 @@ def _opened(text: str, chip: Chip, *, strict: bool) -> Device:
     if kind == "rknpu":
         from openrknn.device.rknpu import RknpuDevice  # here: a machine has one driver at the most
 
-        return RknpuDevice(chip, rest, core_mask=_core_mask())
+        return RknpuDevice(chip, rest, core_mask=_core_mask(), domain=domain)
     if kind == "rocket":
         from openrknn.device.rocket import RocketDevice
 

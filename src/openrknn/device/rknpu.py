@@ -9,6 +9,7 @@ each core that can have a mark (`proof`) has to overwrite it.
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from openrknn.device.kernel import Driver, Kernel, SystemKernel, open_driver
 from openrknn.device.protocol import Bytes, Job
 from openrknn.errors import DeviceError, RknnError, UnsupportedError
 from openrknn.uapi import drm, rknpu
-from openrknn.uapi.rknpu import Action, JobFlag, MemoryFlag, SyncFlag
+from openrknn.uapi.rknpu import LAST_DOMAIN, Action, JobFlag, MemoryFlag, SyncFlag
 
 if TYPE_CHECKING:
     from openrknn.device.proof import Mark
@@ -40,6 +41,8 @@ _TASKS = _PLAIN | MemoryFlag.KERNEL_MAPPING
 _MOST_TASKS = 1000
 """Of a job with marks: decoding takes half a millisecond a task, once."""
 _TWO_CORES, _THREE_CORES = 2, 3
+_WITH_DOMAINS = rknpu.version_code((0, 9, 0))
+"""Older drivers take another field for the number of the domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +61,18 @@ class RknpuBuffer:
 class RknpuDevice(BaseDevice[RknpuBuffer]):
     """An NPU behind `rknpu`. The caches of a job's buffers are made consistent before and after it."""
 
-    def __init__(self, chip: Chip, path: str = "", *, kernel: Kernel | None = None, core_mask: int = 0) -> None:
-        """`core_mask` names the cores that this process may use; 0 is all of them."""
+    def __init__(
+        self, chip: Chip, path: str = "", *, kernel: Kernel | None = None, core_mask: int = 0, domain: int = 0
+    ) -> None:
+        """`core_mask` names the cores that this process may use; 0 is all of them.
+
+        `domain`: the IOMMU domain of all memory and jobs of this device, 0 to 15, each with addresses of 32 bits of its
+        own. A job sees the memory of its domain only.
+        """
         super().__init__(chip)
+        if not 0 <= domain <= LAST_DOMAIN:
+            raise ValueError(f"there is no IOMMU domain {domain}; the driver has 0 to {LAST_DOMAIN}")
+        self._domain = domain
         everything = (1 << chip.cores) - 1
         if not 0 <= core_mask <= everything:
             raise ValueError(f"core mask {core_mask:#x} names cores that {chip.title} does not have")
@@ -78,13 +90,14 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
         try:
             self._check_version()
             self.driver_version = self._action(Action.GET_DRV_VERSION)
+            self._check_domain()
         except BaseException:
             self.close()
             raise
 
     @property
     def name(self) -> str:
-        return f"rknpu:{self._driver.path}"
+        return f"rknpu:{self._driver.path}" + (f" (IOMMU domain {self._domain})" if self._domain else "")
 
     @property
     def cores(self) -> int:
@@ -160,7 +173,8 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
         for mark in marks:
             mark.set()
         self._sync((*buffers, tasks), SyncFlag.TO_DEVICE)
-        self._call("SUBMIT", _submission(job, tasks, self._chip, self._core_mask))
+        submission = _submission(job, tasks, self._chip, self._core_mask)
+        self._call("SUBMIT", submission | ({"iommu_domain_id": self._domain} if self._domain else {}))
         self._sync([buffer for buffer in buffers if buffer not in job.constants], SyncFlag.FROM_DEVICE)
         if not all(mark.is_gone for mark in marks):
             raise DeviceError(
@@ -180,6 +194,13 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
                 f"{version:#x}; convert the model for this chip"
             )
 
+    def _check_domain(self) -> None:
+        if self._domain and (self._is_misc or self.driver_version < _WITH_DOMAINS):
+            raise UnsupportedError(
+                f"{self._driver.path} has no IOMMU domains: they need a driver of version 0.9 or newer and a chip with "
+                "an IOMMU. All memory has to fit into 4 GB here; use a smaller model"
+            )
+
     def _action(self, action: Action) -> int:
         return self._call("ACTION", {"flags": action})["value"]
 
@@ -188,7 +209,11 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
 
     def _create(self, size_bytes: int, name: str, flags: MemoryFlag) -> RknpuBuffer:
         flags = flags & ~MemoryFlag.NON_CONTIGUOUS if self._is_misc else flags
-        created = self._call("MEM_CREATE", {"size": size_bytes, "flags": flags})
+        wanted: dict[str, int] = {"size": size_bytes, "flags": flags}
+        try:
+            created = self._call("MEM_CREATE", wanted | ({"iommu_domain_id": self._domain} if self._domain else {}))
+        except DeviceError as error:
+            raise self._explained(error) from None
         handle, address, kernel_address = created["handle"], created["dma_addr"], created["obj_addr"]
         try:
             if address + size_bytes > _ADDRESS_LIMIT:
@@ -197,6 +222,16 @@ class RknpuDevice(BaseDevice[RknpuBuffer]):
         except BaseException:
             self._destroy(handle, kernel_address)
             raise
+
+    def _explained(self, error: DeviceError) -> DeviceError:
+        """Kernels that were built without domains take every number, and then all memory is in one address space."""
+        if error.errno != errno.ENOMEM or not self._domain or self._action(Action.GET_IOMMU_DOMAIN_ID) == self._domain:
+            return error
+        return DeviceError(
+            f"{error}. This kernel takes IOMMU domains and ignores them, so that all memory has to fit into 4 GB; "
+            "use a kernel whose rknpu driver has them, or a smaller model",
+            errno=error.errno, call=error.call,
+        )  # fmt: skip
 
     def _map(self, handle: int, pages: int) -> Bytes:
         if not self._is_misc:

@@ -47,8 +47,10 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
     takes_late_constants = True
     """Programs from the cache have their weights packed: `Job.late`."""
 
-    def __init__(self, chip: Chip, *, strict: bool = False) -> None:
+    def __init__(self, chip: Chip, *, strict: bool = False, space_bytes: int = _LAST_ADDRESS - _FIRST_ADDRESS) -> None:
+        """`space_bytes`: what its address space has room for."""
         super().__init__(chip)
+        self._end = min(_FIRST_ADDRESS + space_bytes, _LAST_ADDRESS)
         self._memory = SharedMemory()
         self._programs = Programs(chip, self._memory, strict=strict)
         self._status = monitor.publish(chip)
@@ -104,6 +106,7 @@ class SoftwareDevice(BaseDevice[SoftwareBuffer]):
             if buffer.address - address >= size_bytes:
                 break
             address = -(-buffer.end // PAGE) * PAGE + PAGE  # user memory may end anywhere
-        if address + size_bytes > _LAST_ADDRESS:
-            raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its 32-bit address space")
+        if address + size_bytes > self._end:
+            raise DeviceError(f"{self.name} has no room for {size_bytes} bytes in its address space of "
+                              f"{self._end - _FIRST_ADDRESS} bytes")  # fmt: skip
         return address

@@ -25,6 +25,7 @@ from openrknn.fakekernel.rknpu import Rknpu
 from openrknn.fakekernel.rknpu_misc import RknpuMisc
 from openrknn.fakekernel.rocket import Rocket
 from openrknn.fakekernel.server import Server
+from openrknn.fakekernel.space import SPACE_END
 from openrknn.fakekernel.system import System
 from openrknn.fakekernel.tree import Tree, remove_stale
 from openrknn.uapi.emulated import TIME_SCALE
@@ -58,7 +59,8 @@ class Device:
 
     `openrknn.fakekernel.launch` does the rest. `folder` fixes where it lives (else a temporary folder); `library` is
     what programs find as /usr/lib/librknnrt.so; `hook` sees everything that happens (see `events`); `strict` refuses
-    also what boards are recorded to ignore. With `camera` the board has one, /dev/video0.
+    also what boards are recorded to ignore. With `camera` the board has one, /dev/video0. `space_bytes` is what an
+    address space of the NPU (an IOMMU domain) has room for.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Device:
         time_scale: float = TIME_SCALE,
         strict: bool = False,
         camera: CameraSpec | None = None,
+        space_bytes: int = SPACE_END,
     ) -> None:
         self.chip = chip if isinstance(chip, Chip) else chip_named(chip)
         self.driver_name = driver
@@ -79,7 +82,9 @@ class Device:
         self._library = None if library is None else str(Path(library).resolve())
         self._folder = folder
         board = board_for(self.chip)
-        self._system = System(self.chip, board, Scheduler(self.chip.cores, time_scale), hook)
+        self._system = System(
+            self.chip, board, Scheduler(self.chip.cores, time_scale), hook, space_bytes=min(space_bytes, SPACE_END)
+        )
         self._system.frequency = self.chip.clocks[-1]
         self._driver = _make_driver(driver, self._system)
         self.camera = None if camera is None else Camera(self._system, camera)

@@ -64,6 +64,12 @@ class Rknpu(SubmitMixin, DrmDriver):
                 self._domains[number] = self.system.new_space(start=_LOWEST_ADDRESS, highest_first=True)
             return self._domains[number]
 
+    def switch(self, number: int) -> Space:
+        """The domain, which is switched on from now on: memory of another one is not seen by the next job."""
+        space = self.domain(number)
+        self._domain = number
+        return space
+
     def import_buffer(self, file: OpenFile, descriptor: int) -> Buffer:
         """Mapped into the domain that is switched on at this moment."""
         return self.system.buffers.adopt(descriptor, 0, self.domain(self._domain))
@@ -89,8 +95,7 @@ class Rknpu(SubmitMixin, DrmDriver):
         elif number == Action.ACT_RESET:
             self._soft_reset()
         elif number == Action.SET_IOMMU_DOMAIN_ID:
-            self.domain(values["value"])
-            self._domain = values["value"]
+            self.switch(values["value"])
         elif number not in (*_DONE_BY_NOTHING, *_COUNTERS):
             raise refuse(errno.EINVAL, f"ACTION {number} is not supported")
 
@@ -120,7 +125,7 @@ class Rknpu(SubmitMixin, DrmDriver):
         if buffer is None:
             if not 0 < values["size"] <= _LARGEST_FILE:
                 raise refuse(errno.EINVAL, f"a buffer of {values['size']} bytes")
-            space = self.domain(values["iommu_domain_id"])
+            space = self.switch(values["iommu_domain_id"])
             with self.system.buffers.lock:
                 buffer = self.system.buffers.create(values["size"], values["flags"], space, self.name)
                 values["handle"] = self.handles(file).add(buffer)

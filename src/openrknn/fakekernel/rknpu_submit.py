@@ -56,7 +56,7 @@ class SubmitMixin:
     system: System
     if TYPE_CHECKING:
 
-        def domain(self, number: int) -> Space: ...
+        def switch(self, number: int) -> Space: ...
         def object_at(self, address: int) -> Buffer: ...
 
     def submit(self, file: OpenFile, values: dict[str, int], call: Call) -> None:
@@ -98,7 +98,7 @@ class SubmitMixin:
             raise OSError(errno.EINVAL, f"no job starts with the core mask {mask:#x}")
         lists = {core: self._range(values, core, len(cores), tasks) for core in cores}
         count = sum(len(raw) for _, raw in lists.values()) // rknpu.TASK.size
-        space, base = self.domain(values["iommu_domain_id"]), base_of(values)
+        space, base = self.switch(values["iommu_domain_id"]), base_of(values)
         return Job(file, space, rknpu.DRIVER_NAME, lists, count, values["timeout"] / 1000, base), tasks
 
     def _range(self, values: dict[str, int], core: int, used: int, tasks: Buffer) -> tuple[int, bytes]:

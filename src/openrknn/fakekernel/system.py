@@ -14,6 +14,7 @@ from openrknn.fakekernel.gem import Buffers, Inodes, Space
 from openrknn.fakekernel.jobs import Scheduler
 from openrknn.fakekernel.log import LOG
 from openrknn.fakekernel.outcome import Outcome
+from openrknn.fakekernel.space import SPACE_END, AddressSpace
 
 __all__ = ["System"]
 
@@ -37,18 +38,18 @@ class System:
     soft_reset: bool = True
     open_files: Callable[[], list[OpenFile]] = list
     """Those of the devices, for the lists in debugfs."""
+    space_bytes: int = SPACE_END
+    """Of each address space."""
     _spaces: dict[int, Space] = field(default_factory=dict)
     _last_space: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _telling: threading.RLock = field(default_factory=threading.RLock)
 
     def new_space(self, *, start: int = 0, highest_first: bool) -> Space:
-        """An address space of 32 bits."""
-        from openrknn.fakekernel.space import SPACE_END, AddressSpace
-
+        """An address space of at most 32 bits."""
         with self._lock:
             self._last_space += 1
-            space = Space(self._last_space, AddressSpace(start, SPACE_END, highest_first=highest_first))
+            space = Space(self._last_space, AddressSpace(start, self.space_bytes, highest_first=highest_first))
             self._spaces[space.number] = space
             return space
 

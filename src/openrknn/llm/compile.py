@@ -27,22 +27,22 @@ from openrknn.container.bundle import write_zip_to
 from openrknn.container.model import Model
 from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
-from openrknn.llm.config import LanguageConfig
+from openrknn.llm.domains import DOMAIN_BYTES, check_part, spans_of
 from openrknn.llm.file import (
     ASSETS,
     EMBEDDING,
     POSITIONS,
     PREFIX,
-    STEP,
     CacheLayout,
     LanguageFile,
     StepEntry,
     manifest_of,
+    step_name,
 )
 from openrknn.llm.graph import StepGraph
 from openrknn.llm.integers import IntegerProducts
 from openrknn.llm.padded import padded
-from openrknn.llm.ports import HEAD_GROUP, cache_numbers, check, makes_embeddings
+from openrknn.llm.ports import HEAD_GROUP, check, makes_embeddings
 from openrknn.llm.quantise.engine import prefix_bytes
 from openrknn.llm.quantise.model import Quantised
 from openrknn.llm.ranges import measure_squares, powers, stream_factor
@@ -60,8 +60,6 @@ _ROWS = 4096
 _SQUARES = "squares"
 _PARTS = 100
 """Information about a graph."""
-_MOST_BYTES = (1 << 32) - (1 << 26)
-"""What the addresses of one domain leave for weights, cache and everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +108,7 @@ def compile_language(
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
     resume: str | None = None,
+    domain_bytes: int = DOMAIN_BYTES,
 ) -> CompiledLanguage:
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
@@ -119,7 +118,9 @@ def compile_language(
     lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with (stage,
     done, of). `resume`: a digest of the model's files (`resume.source_digest`); parts that are finished are kept in the
     user's cache until `CompiledLanguage.save` has written the file, and a compilation that was interrupted takes them
-    from there. Raises `OptionError` for what this chip or this version cannot do.
+    from there. `domain_bytes`: what one address space of the NPU has room for; a model that needs more is compiled in
+    several parts, each of which is a job of a step (`domains`). Raises `OptionError` for what this chip or this version
+    cannot do.
     """
     options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
@@ -127,14 +128,10 @@ def compile_language(
     source = source.source if isinstance(source, Quantised) else source
     products = IntegerProducts(quantised)
     check(source.config, chip, capacity)
-    products.check(source)
-    if products.has_int4:
-        check_int4(target)
-    if quantised is not None and source.config.head_size % HEAD_GROUP:
-        raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
+    _check_products(source, products, target)
     _check_options(source, capacity, prefill, few)
-    _check_bytes(_weight_bytes(source.config, products), source.config, capacity,
-                 _weight_numbers(source.config) if quantised is None and chip.scales_tables else None)  # fmt: skip
+    spans = spans_of(source.config, products, capacity, domain_bytes,
+                     can_int8=quantised is None and chip.scales_tables)  # fmt: skip
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
     sizes = [1, *([few] if few else []), *sorted(set(prefill))]
@@ -146,24 +143,29 @@ def compile_language(
     divisors, stream = powers(squares), stream_factor(squares)
     numbers, source = source.config.head_size, padded(source)
     config = source.config
-    models: list[Model] = []
     costs: dict[int, Cost] = {}
     shared: dict[int, Cost] = {}
     packed: MutableMapping[str, Any] = {} if kept is None else kept
-    for number, tokens in enumerate(sizes):
-        tell("lower", number * _PARTS, len(sizes) * _PARTS)
-        shape = source, chip, 0 if is_text else capacity, tokens, tokens in (1, few) and not is_text
-        step = StepGraph(*shape, divisors, products, packed, numbers, stream)
-        step.constants.watch = partial(_tell_share, tell, number, len(sizes))
-        built = build_graph(step.build(), options, packed, joined=True)
-        models.append(built.model)
-        costs[tokens] = built.costs[1]
-        shared[tokens] = built.costs.get(JOINED_CORES, built.costs[1])
-        del built, step
+    inside: dict[str, Sequence[bytes | memoryview]] = {}
+    for part, span in enumerate(spans):
+        models: list[Model] = []
+        for tokens in sizes:
+            number, every = part * len(sizes) + len(models), len(sizes) * len(spans)
+            tell("lower", number * _PARTS, every * _PARTS)
+            has_head = tokens in (1, few) and not is_text and span == spans[-1]
+            shape = source, chip, 0 if is_text else capacity, tokens, has_head
+            step = StepGraph(*shape, divisors, products, packed, numbers, stream, span)
+            step.constants.watch = partial(_tell_share, tell, number, every)
+            built = build_graph(step.build(), options, packed, joined=True)
+            models.append(built.model)
+            alone, together = built.costs[1], built.costs.get(JOINED_CORES, built.costs[1])
+            for sums, cost in ((costs, alone), (shared, together)):
+                sums[tokens] = sums[tokens] + cost if part else cost
+            del built, step
+        inside[step_name(part)] = graphs = encode_pieces(join_models(models))
+        check_part(sum(map(len, graphs)), config, span, capacity, domain_bytes)
     tell("write", 0, 1)
-    graphs = encode_pieces(join_models(models))
-    _check_bytes(sum(map(len, graphs)), config, capacity)
-    inside: dict[str, Sequence[bytes | memoryview]] = {STEP: graphs, EMBEDDING: list(_embedding(source, stream))}
+    inside[EMBEDDING] = list(_embedding(source, stream))
     if "positions" in source.names():
         inside[POSITIONS] = [_positions(source, capacity)]
     inside |= {ASSETS + name: [one] for name, one in (assets or {}).items()}
@@ -172,7 +174,8 @@ def compile_language(
         inside[PREFIX] = [prefix_bytes(quantised, prefix)]
     file = LanguageFile(
         options.chip.name, capacity, tuple(StepEntry(one, one in (1, few) and not is_text) for one in sizes),
-        _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix, config=config,
+        _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix,
+        tuple(first for first, _ in spans[1:]), config=config,
     )  # fmt: skip
     tell("write", 1, 1)
     return CompiledLanguage(file, inside, costs, shared, kept)
@@ -191,25 +194,6 @@ def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:
     tell("lower", number * _PARTS + int(share * (_PARTS - 1)), graphs * _PARTS)
 
 
-def _weight_bytes(config: LanguageConfig, products: IntegerProducts) -> int:
-    """About: what the matrices take, before any of them is read."""
-    return int(sum(products.bytes_of(name) * size for name, size in _sizes(config).items()))
-
-
-def _weight_numbers(config: LanguageConfig) -> int:
-    return sum(_sizes(config).values())
-
-
-def _sizes(config: LanguageConfig) -> dict[str, int]:
-    """Product -> numbers in its matrix."""
-    heads, groups = config.heads * config.head_size, config.kv_heads * config.head_size
-    each = {"q": heads, "k": groups, "v": groups, "o": heads, "up": config.hidden, "down": config.hidden}
-    each |= {"gate": config.hidden} if config.gated else {}
-    rows = {f"layers.{layer}.{kind}": size for layer in range(config.layers) for kind, size in each.items()}
-    rows |= {} if makes_embeddings(config) else {"head": config.vocabulary}
-    return {name: size * config.width for name, size in rows.items()}
-
-
 def check_int4(target: str) -> None:
     """Raises `OptionError` for a chip that does not multiply fp16 by int4."""
     chip = target_of(CompileOptions(target=target).chip)
@@ -217,20 +201,12 @@ def check_int4(target: str) -> None:
         raise OptionError(f"{chip.name}: it has no int4 weights for fp16; rk3576 and rv1126b have")
 
 
-def _check_bytes(weights: int, config: LanguageConfig, capacity: int, eights: int | None = None) -> None:
-    """`eights`: what the weights would take in int8, where they are not."""
-    cache = 0 if makes_embeddings(config) else 2 * cache_numbers(config, capacity)
-    if weights + cache <= _MOST_BYTES:
-        return
-    can = []
-    room = (_MOST_BYTES - weights) * capacity // cache // 32 * 32 if cache else 0
-    if room >= 32:
-        can.append(f"a capacity of {room} tokens fits")
-    if eights is not None and eights + cache <= _MOST_BYTES:
-        can.append(f"w8a8 fits, with {eights:,} bytes of weights (llm compile --precision w8a8 --calibrate TEXT)")
-    advice = "; ".join(can) or "no precision of this chip makes it fit; choose a smaller model, or compute on the CPU"
-    raise OptionError(f"weights of {weights:,} bytes and a cache of {cache:,} are more than the 4 GB that an NPU "
-                      f"addresses in one job: {advice}")  # fmt: skip
+def _check_products(source: WeightSource, products: IntegerProducts, target: str) -> None:
+    products.check(source)
+    if products.has_int4:
+        check_int4(target)
+    if products.has_any and source.config.head_size % HEAD_GROUP:
+        raise OptionError(f"heads of {source.config.head_size} in int8: they have to be multiples of {HEAD_GROUP}")
 
 
 def _check_options(source: WeightSource, capacity: int, prefill: Sequence[int], few: int) -> None:

@@ -2,6 +2,7 @@
 
 manifest.json       the configuration, what the graphs are for, the memory layout of the cache
 step.rknn           graphs of one and of several tokens, which share their weights
+step.1.rknn, ...    models beyond one address space: the same for further layers, from those that `cuts` names on
 embedding.bin       rows of half floats, scaled as the first layer takes them
 positions.bin       models of embeddings with learned positions: what is added to the rows of a text
 prefix.bin          quantised models: keys, values and logits of the first position, for texts that start with `prefix`
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,11 +24,13 @@ from openrknn.container.bundle import forget_pages, format_in, read_zip, write_z
 from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
-from openrknn.llm.ports import makes_embeddings
+from openrknn.llm.ports import makes_embeddings, part_config
 
 FORMAT, _VERSION = "openrknn-language", 2
 STEP, EMBEDDING, POSITIONS, PREFIX, ASSETS = "step.rknn", "embedding.bin", "positions.bin", "prefix.bin", "assets/"
 _MOST = 1 << 31
+MOST_PARTS = 16
+"""Of a model: IOMMU domains of the vendor's driver."""
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -64,14 +68,39 @@ class LanguageFile:
     made_by: str = ""
     prefix: int | None = None
     """The token whose first position was computed in float, once."""
+    cuts: tuple[int, ...] = ()
+    """First layers of the second part and of those behind it; none: the model is one part."""
     config: LanguageConfig = field(kw_only=True)
     files: Mapping[str, bytes | memoryview] = field(default_factory=dict, repr=False)
     """By name; large ones are views of the mapped file."""
     path: str | None = None
+    part: int = 0
+    """The number of the part that this is a view of (`parts`)."""
+    first: int = 0
+    """Its first layer, as the whole model counts them."""
 
     @property
     def step(self) -> bytes | memoryview:
-        return self.files[STEP]
+        """The graphs of this part; of a whole file those of the first."""
+        return self.files[step_name(self.part)]
+
+    @property
+    def continues(self) -> bool:
+        """Whether another part goes on with what this one gives."""
+        return self.part < len(self.cuts)
+
+    def parts(self) -> list[LanguageFile]:
+        """A view of each part: a configuration of its layers, and its graphs. Only the last one gives logits."""
+        if not self.cuts:
+            return [self]
+        ends = (0, *self.cuts, self.config.layers)
+        return [
+            replace(
+                self, part=number, first=first, config=part_config(self.config, first, end),
+                graphs=self.graphs if end == ends[-1] else tuple(replace(one, logits=False) for one in self.graphs),
+            )
+            for number, (first, end) in enumerate(pairwise(ends))
+        ]  # fmt: skip
 
     def forget_pages(self) -> None:
         """Give memory back that mapped files took while they were looked at; it comes back from the file."""
@@ -93,8 +122,9 @@ class LanguageFile:
     def prefix_rows(self) -> npt.NDArray[np.float16]:
         """[layers, 2, kv_heads, 1, head_size]: keys and values of the prefix."""
         config = self.config
-        shape = config.layers, 2, config.kv_heads, 1, config.head_size
-        return np.frombuffer(self.files[PREFIX], np.float16, int(np.prod(shape))).reshape(shape)
+        rows = np.frombuffer(self.files[PREFIX], np.float16)[: -config.vocabulary]
+        rows = rows.reshape(-1, 2, config.kv_heads, 1, config.head_size)
+        return rows[self.first : self.first + config.layers]
 
     @property
     def prefix_logits(self) -> npt.NDArray[np.float16]:
@@ -105,6 +135,11 @@ class LanguageFile:
     def assets(self) -> dict[str, bytes]:
         """By name."""
         return {name[len(ASSETS) :]: bytes(data) for name, data in self.files.items() if name.startswith(ASSETS)}
+
+
+def step_name(part: int) -> str:
+    """The file with the graphs of a part."""
+    return f"step.{part}.rknn" if part else STEP
 
 
 def is_language(source: object) -> bool:
@@ -120,7 +155,7 @@ def write_language(file: LanguageFile) -> bytes:
 def manifest_of(file: LanguageFile) -> dict[str, Any]:
     """All but the contents."""
     manifest: dict[str, Any] = {"format": FORMAT, "version": _VERSION}
-    manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by", "prefix")})
+    manifest.update({name: getattr(file, name) for name in ("target", "capacity", "made_by", "prefix", "cuts")})
     manifest.update(graphs=[asdict(one) for one in file.graphs], layout=asdict(file.layout), config=asdict(file.config))
     return manifest
 
@@ -131,7 +166,8 @@ def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:
     name = path or "the language model"
     try:
         config = _config(manifest["config"])
-        file = from_plain(LanguageFile, manifest, ("made_by", "prefix"), config=config, files=files, path=path)
+        given = {"config": config, "files": files, "path": path, "part": 0, "first": 0}
+        file = from_plain(LanguageFile, manifest, ("made_by", "prefix", "cuts"), **given)
     except _WRONG as error:
         raise BadTextError(f"the manifest of {name} is not one of a language model: {error!r}") from None
     _check(file, name)
@@ -156,8 +192,15 @@ def _config(data: Mapping[str, Any]) -> LanguageConfig:
 
 
 def _check(file: LanguageFile, name: str) -> None:
-    if STEP not in file.files or EMBEDDING not in file.files:
-        raise FormatError(f"{name} has no {STEP}, or no {EMBEDDING}")
+    ends = (0, *file.cuts, file.config.layers)
+    if len(file.cuts) >= MOST_PARTS or any(one >= two for one, two in pairwise(ends)):
+        raise FormatError(f"{name} has parts from the layers {ends[:-1]} on, of {file.config.layers}")
+    wanted_files = (*map(step_name, range(len(file.cuts) + 1)), EMBEDDING)
+    missing = next((one for one in wanted_files if one not in file.files), None)
+    if missing is not None:
+        raise FormatError(f"{name} has no {missing}")
+    if file.cuts and makes_embeddings(file.config):
+        raise FormatError(f"{name} makes embeddings and has {len(file.cuts) + 1} parts; such a model has one")
     if not 0 < file.capacity < _MOST or not all(0 < one.tokens < _MOST for one in file.graphs):
         raise FormatError(f"{name} has a capacity of {file.capacity}, and graphs of {[g.tokens for g in file.graphs]}")
     if makes_embeddings(file.config):

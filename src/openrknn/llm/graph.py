@@ -17,7 +17,7 @@ import numpy.typing as npt
 from openrknn.compiler.forms import Activation, CachedAttention, Gate, Softmax
 from openrknn.compiler.ir import Graph, Op
 from openrknn.llm.graph_parts import GraphParts
-from openrknn.llm.ports import MOST_COLUMNS, Ports, check
+from openrknn.llm.ports import MOST_COLUMNS, Ports, check, part_config
 from openrknn.llm.quantise.hadamard import LANES
 
 Array = npt.NDArray[Any]
@@ -32,27 +32,33 @@ class StepGraph(GraphParts):
     """Of a head, where it is padded; 0: as many as the configuration says."""
     stream: float = 1.0
     """A power of two that the residual stream is multiplied by, so that fp16 holds it."""
+    span: tuple[int, int] | None = None
+    """First layer of this part and the one behind its last; None: all of them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.ports = Ports(self.config, self.capacity, self.tokens)
+        self._first, end = self.span or (0, self.config.layers)
+        part = part_config(self.config, self._first, end)
+        self.ports = Ports(part, self.capacity, self.tokens, continues=end < self.config.layers)
         self._fresh: list[str] = []
 
     def build(self) -> Graph:
-        config, graph = self.config, self.graph
-        check(config, self.target, self.capacity or self.tokens)
+        graph = self.graph
+        check(self.config, self.target, self.capacity or self.tokens)
         for name, shape in self.ports.inputs().items():
             self._input(name, shape)
         now = "x"
-        if "embedding_norm" in self._names:
+        if "embedding_norm" in self._names and not self._first:
             now = self._layer_norm("embedding_norm", now)
-        for layer in range(config.layers):
+        for layer in range(self._first, self._first + self.ports.config.layers):
             now = self._layer(layer, now)
         outputs = self.ports.outputs(logits=self.has_head)
         if "fresh" in outputs:
             self._concat("fresh", self._fresh)
         if "hidden" in outputs:
             self._rows(now)
+        if "stream" in outputs:
+            self._output("stream", now)
         if "logits" in outputs:
             self._head(now)
         graph.outputs += list(outputs)
@@ -113,8 +119,9 @@ class StepGraph(GraphParts):
         fresh = self.target.fp16.atom if self.tokens == 1 else self.tokens
         turned = 0 if config.rope is None or config.rope.size == size else config.rope.size
         window = config.window_of(layer) or 0
-        mask, turn = self.ports.mask_of(layer), self.ports.turn_of(layer)
-        form = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, 2 * layer * each, turned, window, cap)
+        at = layer - self._first
+        mask, turn = self.ports.mask_of(at), self.ports.turn_of(at)
+        form = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, 2 * at * each, turned, window, cap)
         scores = self._value(f"{name}.scores", (1, capacity + fresh, 1, heads * self.tokens))
         rotation = [turn] if turn is not None else []
         if capacity:
@@ -128,7 +135,7 @@ class StepGraph(GraphParts):
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
         self._softmax(f"{name}.softmax", scores, shares)
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))
-        behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * layer + 1) * each)
+        behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * at + 1) * each)
         self._op("CachedValues", f"{name}.values", [shares, *(["cache"] if capacity else []), values], [made], behind)
         return self._last(f"{name}.o", made, addend, columns=head_order(heads, size, self.target.fp16.atom))
 
@@ -204,9 +211,13 @@ class StepGraph(GraphParts):
         """What is pooled, as an output."""
         if self.config.norm_first:
             x = self._norm("final_norm", x, factor=self.source.get("final_norm"), stream=self.stream)
+        self._output("hidden", x)
+
+    def _output(self, name: str, x: str) -> None:
+        """Another name for a value that nothing reads."""
         for op in self.graph.ops:
-            op.outputs = ["hidden" if one == x else one for one in op.outputs]
-        self._value("hidden", self.graph.shape(x))
+            op.outputs = [name if one == x else one for one in op.outputs]
+        self._value(name, self.graph.shape(x))
         del self.graph.values[x]
 
     def _head(self, x: str) -> None:

@@ -65,6 +65,11 @@ class IntegerProducts:
         self.online = {} if quantised is None else dict(quantised.online)
 
     @property
+    def has_any(self) -> bool:
+        """Whether there are weights in integers."""
+        return bool(self._products)
+
+    @property
     def has_int4(self) -> bool:
         """Whether there are weights of int4."""
         return any(isinstance(one, Int4Product) for one in self._products.values())

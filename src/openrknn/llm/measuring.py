@@ -68,12 +68,14 @@ class BoardCosts:
 
 def board_costs(file: LanguageFile, cores: int | None = None) -> BoardCosts:
     """Decoded from the tasks in the file. `cores`: None for as many as can do a step together."""
-    model = load(file.step)
-    chosen = joined_cores(model) if cores is None else cores
-    costs = {
-        entry.tokens: cost_of(model, chosen, graph) for entry, graph in zip(file.graphs, model.graphs, strict=True)
-    }
-    return BoardCosts(model.chip.name, chosen, costs, weight_bytes(model))
+    models = [load(part.step) for part in file.parts()]
+    chosen = min(map(joined_cores, models)) if cores is None else cores
+    costs: dict[int, Cost] = {}
+    for model in models:
+        for entry, graph in zip(file.graphs, model.graphs, strict=True):
+            cost = cost_of(model, chosen, graph)
+            costs[entry.tokens] = costs[entry.tokens] + cost if entry.tokens in costs else cost
+    return BoardCosts(models[0].chip.name, chosen, costs, sum(map(weight_bytes, models)))
 
 
 def measure_speed(

@@ -46,9 +46,12 @@ class NpuCache:
     """Keys and values of one sequence: in the memory of the NPU, or here until it is used again."""
 
     def __init__(
-        self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None
-    ) -> None:
+        self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None,
+        behind: Sequence[NpuCache] = (),
+    ) -> None:  # fmt: skip
         self._engine: NpuEngine | None = engine
+        self._behind = tuple(behind)
+        """Of the same sequence, in further parts of the model."""
         self._tokens = list(tokens)
         self._rows = rows
         """[layers, 2, kv_heads, tokens, size], of a cache that was restored."""
@@ -66,18 +69,23 @@ class NpuCache:
         del self._tokens[length:]
         if self._rows is not None:
             self._rows = self._rows[:, :, :, :length]
+        for one in self._behind:
+            one.truncate(length)
 
     def copy(self) -> NpuCache:
         engine = self._engine
         if engine is None:
             raise ClosedError("this cache is closed; ask the engine for another one")
-        return NpuCache(engine, self._tokens, self._rows, engine.parked_of(self))
+        behind = [one.copy() for one in self._behind]
+        return NpuCache(engine, self._tokens, self._rows, engine.parked_of(self), behind)
 
     def close(self) -> None:
         if self._engine is not None:
             self._engine.forget(self)
         self._engine, self._rows, self._parked = None, None, None
         self._tokens.clear()
+        for one in self._behind:
+            one.close()
 
 
 class NpuEngine:
@@ -89,10 +97,12 @@ class NpuEngine:
     """
 
     def __init__(
-        self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device = "auto", *,
+        self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device | Sequence[Device] = "auto", *,
         cores: int | None = None, resident: int | None = None,
     ) -> None:  # fmt: skip
-        """`cores`: of the NPU that share each step; None for all that the driver and the file can use.
+        """`device`: a name, or open devices, one for each part of the model; each has an address space of its own.
+
+        `cores`: of the NPU that share each step; None for all that the driver and the file can use.
 
         `resident`: sequences whose keys and values stay in the memory of the NPU; others are copied when it is their
         turn. None: one on the software NPU, which prepares the graphs of each for seconds; on a board as many as fit
@@ -101,6 +111,13 @@ class NpuEngine:
         if resident is not None and resident < 1:
             raise ValueError(f"resident={resident}: at least one sequence is in the memory of the NPU")
         self.file = model if isinstance(model, LanguageFile) else read_language(model)
+        self._part, *further = [self.file] if self.file.part else self.file.parts()
+        devices = list(device) if isinstance(device, Sequence) and not isinstance(device, str) else [device]
+        if isinstance(device, str):
+            devices *= 1 + len(further)
+        if len(devices) != 1 + len(further):
+            raise ValueError(f"{self.file.path or 'the language model'} has {1 + len(further)} parts, and "
+                             f"{len(devices)} devices were given: each part needs one")  # fmt: skip
         self._config = config = self.file.config
         if makes_embeddings(config):
             raise UnsupportedError(
@@ -108,9 +125,10 @@ class NpuEngine:
                 "openrknn.llm.embedder.NpuEmbedder"
             )
         self._embedding = self.file.embedding
-        given = load(self.file.step)
-        opened = open_device(device, given.chip) if isinstance(device, str) else device
-        self._npu, self._device = opened, opened if isinstance(device, str) else None
+        given = load(self._part.step)
+        first = devices[0]
+        opened = open_device(first, given.chip, domain=self._part.part) if isinstance(first, str) else first
+        self._npu, self._device = opened, opened if isinstance(first, str) else None
         try:
             self._session = Session(given, opened, cores=_most_cores(given, opened) if cores is None else cores)
         except BaseException:
@@ -120,14 +138,18 @@ class NpuEngine:
         self._places: list[Resident] = []
         self._held: dict[NpuCache, Resident] = {}
         """Sequences in the memory of the NPU; the one that was used last is the last one."""
+        self._further: list[NpuEngine] = []
+        """Parts of the model behind this one, each with an address space of its own."""
         try:
             self.graphs = self._open()
+            for part, one in zip(further, devices[1:], strict=True):
+                self._further.append(NpuEngine(part, one, cores=cores, resident=resident))
         except BaseException:
             self.close()
             raise
         self._few = max((entry.tokens for entry in self.file.graphs if entry.logits and entry.tokens > 1), default=0)
-        self._places.append(Resident(self.file, self.graphs))
-        self._most = resident if resident is not None else _most_resident(self.file, opened)
+        self._places.append(Resident(self._part, self.graphs))
+        self._most = resident if resident is not None else _most_resident(self._part, opened)
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -145,7 +167,7 @@ class NpuEngine:
         return self._session
 
     def new_cache(self) -> NpuCache:
-        return NpuCache(self)
+        return NpuCache(self, behind=[one.new_cache() for one in self._further])
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -194,8 +216,10 @@ class NpuEngine:
 
     def _start(self, cache: NpuCache, place: Resident) -> int:
         """The first position of a quantised model is a constant; the tokens that are done then."""
-        rows = self.file.prefix_rows
+        rows = self._part.prefix_rows
         place.write(rows[:, 0], rows[:, 1], 0)
+        for engine, behind in zip(self._further, cache._behind, strict=True):
+            engine._start(behind, engine._activate(behind))
         cache._tokens += [self.file.prefix or 0]
         return 1
 
@@ -205,8 +229,7 @@ class NpuEngine:
         return next((size for size in sizes if size >= left), sizes[-1] if sizes else 1)
 
     def _step(self, cache: NpuCache, place: Resident, tokens: list[int], size: int) -> Floats | None:
-        position, count, bound = len(cache.tokens), len(tokens), place.graphs[size]
-        rows = self._embedding[tokens]
+        count, bound, rows = len(tokens), place.graphs[size], self._embedding[tokens]
         x = bound.inputs["x"]
         if size == 1:
             x.reshape(-1)[:] = rows[0]
@@ -214,12 +237,23 @@ class NpuEngine:
             filled = x.reshape(-1, size, self.file.layout.atom)
             filled[:, :count] = rows.reshape(count, *filled.shape[::2]).transpose(1, 0, 2)
             filled[:, count:] = 0
+        self._advance(cache, place, size, count)
+        for engine, behind in zip(self._further, cache._behind, strict=True):
+            place = engine._activate(behind)
+            stream, bound = bound.outputs["stream"], place.graphs[size]
+            bound.inputs["x"].reshape(-1)[:] = stream.reshape(-1)
+            engine._advance(behind, place, size, count)
+        for one in (cache, *cache._behind):
+            one._tokens += tokens
+        return self._logits(bound, size, count) if "logits" in bound.outputs else None
+
+    def _advance(self, cache: NpuCache, place: Resident, size: int, count: int) -> None:
+        """The layers of this part, for tokens whose rows are in `x`."""
+        position = len(cache.tokens)
         place.rotations[size].write(position)
         place.masks[size].show(position)
         self._run(place, size)
-        place.store(bound, size, position, count)
-        cache._tokens += tokens
-        return self._logits(bound, size, count) if "logits" in bound.outputs else None
+        place.store(place.graphs[size], size, position, count)
 
     def _run(self, place: Resident, size: int) -> None:
         """Once more, or for the first time.
@@ -257,8 +291,11 @@ class NpuEngine:
         """A copy of a sequence's keys and values: [layers, 2, heads, tokens, size]."""
         count, rows = len(cache.tokens), cache._rows
         if rows is not None:
-            return rows[:, :, :, :count].copy()
-        return self._held.get(cache, self._places[0]).rows(count, cache._parked)
+            found = rows[:, :, :, :count].copy()
+        else:
+            found = self._held.get(cache, self._places[0]).rows(count, cache._parked)
+        further = [engine.rows_of(one) for engine, one in zip(self._further, cache._behind, strict=True)]
+        return np.concatenate([found, *further]) if further else found
 
     def parked_of(self, cache: NpuCache) -> Parked | None:
         """A copy of a sequence that is on the device, in its layout; of others what they have."""
@@ -271,7 +308,9 @@ class NpuEngine:
         wanted = (config.layers, 2, config.kv_heads, len(tokens), config.head_size)
         if rows.shape != wanted or len(tokens) > self.file.capacity:
             raise ValueError(f"rows of the shape {rows.shape} are no cache of {len(tokens)} tokens: {wanted}")
-        return NpuCache(self, tokens, rows.astype(np.float16))
+        first, *further = np.split(rows.astype(np.float16), self.file.cuts if not self.file.part else ())
+        behind = [engine.restore(tokens, one) for engine, one in zip(self._further, further, strict=True)]
+        return NpuCache(self, tokens, first, behind=behind)
 
     def forget(self, cache: NpuCache) -> None:
         """It is closed."""
@@ -312,7 +351,7 @@ class NpuEngine:
 
     def _open(self) -> dict[int, Binding]:
         """A binding for each graph; the cache is the same memory in all of them."""
-        file, name = self.file, self.file.path or "the language model"
+        file, name = self._part, self.file.path or "the language model"
         if len(self._session.model.graphs) != len(file.graphs):
             raise FormatError(f"{name} has {len(self._session.model.graphs)} graphs, and says {len(file.graphs)}")
         order = sorted(range(len(file.graphs)), key=lambda number: file.graphs[number].tokens)
@@ -327,7 +366,8 @@ class NpuEngine:
                 shared = {one: program.buffer_of(one) for one in ("cache",)}
             found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
             logits = file.graphs[number].logits
-            check_ports(Ports(file.config, file.capacity, tokens), found[tokens], name, logits=logits)
+            ports = Ports(file.config, file.capacity, tokens, continues=file.continues)
+            check_ports(ports, found[tokens], name, logits=logits)
         return found
 
     def _another(self) -> Resident:
@@ -342,11 +382,13 @@ class NpuEngine:
         except BaseException:
             device.free(memory)
             raise
-        return Resident(self.file, graphs, memory)
+        return Resident(self._part, graphs, memory)
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
         self._held.clear()
+        for engine in self._further:
+            engine.close()
         self._session.close()
         while self._places:
             owned = self._places.pop().owned

@@ -10,6 +10,11 @@
     fresh      [1, layers * 2 * kv_heads * size, 1, T]   new keys and values
     logits     [1, vocabulary, 1, T]                     of one token, or of each of a few
 
+A model in several parts (`domains`) has such graphs for each of them. `x` is the stream that the part before gave, the
+cache and `fresh` are of the layers of the part, and all parts but the last give, instead of logits:
+
+    stream     [1, width, 1, T]                          what the next part takes as `x`
+
 A model of embeddings takes whole texts. It has no cache, and gives rows:
 
     mask       [1, T, 1, pixels]                         what each token (pixel) sees of the others (rows)
@@ -18,7 +23,7 @@ A model of embeddings takes whole texts. It has no cache, and gives rows:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openrknn.llm.config import LanguageConfig
@@ -41,6 +46,8 @@ class Ports:
     config: LanguageConfig
     capacity: int
     tokens: int
+    continues: bool = False
+    """Whether another part of the model goes on with the stream."""
 
     def mask_of(self, layer: int) -> str:
         """The input that hides rows from a layer."""
@@ -75,7 +82,14 @@ class Ports:
         if not self.capacity:
             return {"hidden": (1, config.width, 1, self.tokens)}
         fresh: dict[str, Shape] = {"fresh": (1, 2 * config.layers * config.kv_heads * config.head_size, 1, self.tokens)}
+        if self.continues:
+            return fresh | {"stream": (1, config.width, 1, self.tokens)}
         return fresh | ({"logits": (1, config.vocabulary, 1, self.tokens)} if logits else {})
+
+
+def part_config(config: LanguageConfig, first: int, end: int) -> LanguageConfig:
+    """Of the layers from `first` to before `end`, which are counted from 0 then."""
+    return replace(config, layers=end - first, window_layers=config.window_layers[first:end])
 
 
 def mask_pixels(config: LanguageConfig, tokens: int) -> int:
