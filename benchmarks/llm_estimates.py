@@ -1,9 +1,10 @@
 """What language models cost by the cost model, next to what the vendor publishes: the table of docs/llm-internals.md.
 
-    python -m benchmarks.llm_estimates [--write]
+    python -m benchmarks.llm_estimates [--large] [--write]
 
 The shapes are those of the models, the weights are not: time depends on sizes only. Three layers and two blocks of the
 head are compiled for each chip; further layers cost what the second one does, further blocks what the second one does.
+`--large` makes the table of models that need several address spaces instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from openrknn.compiler.pipeline import build_graph
 from openrknn.compiler.targets import target_of
 from openrknn.cost import Cost
 from openrknn.llm.config import LanguageConfig, Rope
+from openrknn.llm.domains import layer_bytes, spans_of
 from openrknn.llm.graph import StepGraph
 from openrknn.llm.integers import IntegerProducts
 from openrknn.llm.limits import MEMORIES
@@ -32,6 +34,7 @@ from openrknn.llm.weights import Floats
 
 PAGE = Path(__file__).parent.parent / "docs" / "llm-internals.md"
 BEGIN, END = "<!-- estimates: written by benchmarks/llm_estimates.py -->\n", "<!-- estimates end -->\n"
+LARGE_BEGIN, LARGE_END = BEGIN.replace("estimates:", "large estimates:"), END.replace("estimates", "large estimates")
 CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566")
 CAPACITY, PROMPT = 512, 128
 _BUILT, _BLOCKS = 3, 2
@@ -60,6 +63,13 @@ MODELS = (
     Model("TinyLlama-1.1B", 32000, 2048, 22, 32, 4, 64, 5632, False, {"rk3588": (244, 24.4), "rk3576": (534, 12.2)}),
     Model("Qwen2.5-1.5B", 151936, 1536, 28, 12, 2, 128, 8960, True, {"rk3588": (378, 16.7)}),
 )  # fmt: skip
+
+
+LARGE = (
+    Model("Llama-3.2-3B", 128256, 3072, 28, 24, 8, 128, 8192, True, {}),
+    Model("Qwen2.5-7B", 152064, 3584, 28, 28, 4, 128, 18944, False, {}),
+    Model("Llama-3.1-8B", 128256, 4096, 32, 32, 8, 128, 14336, False, {}),
+)
 
 
 class Shapes:
@@ -169,6 +179,34 @@ def table() -> str:
     return "\n".join([*lines, "", *(f"Refused: {text}." for text in dict.fromkeys(refused)), ""])
 
 
+def large_table() -> str:
+    """Of models beyond one address space, on RK3588."""
+    lines = [
+        "| model | | weights | parts | layers of each | largest part | tasks | token | 128 tokens |",
+        "|---|---|---:|---:|---|---:|---:|---:|---:|",
+    ]
+    for model in LARGE:
+        for form, int8 in (("fp16", False), ("w8a8", True)):
+            lines.append(_large_row(model, form, int8=int8))
+            print(lines[-1], flush=True)
+    return "\n".join([*lines, ""])
+
+
+def _large_row(model: Model, form: str, *, int8: bool) -> str:
+    source = Shapes(model, model.layers, model.vocabulary)
+    products = IntegerProducts(source.quantised() if int8 else None)
+    spans = spans_of(source.config, products, CAPACITY)
+    sizes = layer_bytes(source.config, products, CAPACITY)
+    one, many = (whole(model, "rk3588", tokens, int8=int8) for tokens in (1, PROMPT))
+    cells = (
+        model.name, form, f"{weight_bytes(model, 1 if int8 else 2) / 1e9:.2f} GB", str(len(spans)),
+        ", ".join(str(end - first) for first, end in spans),
+        f"{max(sum(sizes[first:end]) for first, end in spans) / 1e9:.2f} GB", str(one.tasks),
+        f"{one.time_ms:.0f} ms ({one.low_ms:.0f} to {one.high_ms:.0f})", f"{many.time_ms:.0f} ms",
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
 def _row(model: Model, form: str, chip: str, *, int8: bool) -> str:
     one, many = (whole(model, chip, tokens, int8=int8) for tokens in (1, PROMPT))
     size = weight_bytes(model, 1 if int8 else 2)
@@ -190,12 +228,13 @@ def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="into docs/llm-internals.md")
+    parser.add_argument("--large", action="store_true", help="models that need several address spaces")
     asked = parser.parse_args()
-    text = table()
+    text, begin, end = (large_table(), LARGE_BEGIN, LARGE_END) if asked.large else (table(), BEGIN, END)
     print(text)
     if asked.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(before + BEGIN + text + END + rest.partition(END)[2])
+        before, _, rest = PAGE.read_text().partition(begin)
+        PAGE.write_text(before + begin + text + end + rest.partition(end)[2])
 
 
 if __name__ == "__main__":

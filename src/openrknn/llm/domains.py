@@ -13,7 +13,7 @@ from openrknn.llm.file import MOST_PARTS
 from openrknn.llm.integers import IntegerProducts
 from openrknn.llm.ports import cache_numbers, makes_embeddings
 
-__all__ = ["DOMAIN_BYTES", "Span", "check_part", "spans_of", "usable_bytes"]
+__all__ = ["DOMAIN_BYTES", "Span", "check_part", "layer_bytes", "spans_of", "usable_bytes"]
 
 Span = tuple[int, int]
 """First layer, and the one behind the last."""
@@ -36,7 +36,7 @@ def spans_of(
     `can_int8`: whether w8a8 would be smaller and the chip has it.
     """
     limit = usable_bytes(domain_bytes)
-    sizes = _layer_bytes(config, products, capacity)
+    sizes = layer_bytes(config, products, capacity)
     if makes_embeddings(config):
         if sum(sizes) > limit:
             raise _refusal(config, products, capacity, domain_bytes, 1, can_int8=can_int8)
@@ -79,7 +79,7 @@ def _cut(sizes: list[int], limit: int) -> list[Span] | None:
     return [*found, (first, len(sizes))]
 
 
-def _layer_bytes(config: LanguageConfig, products: IntegerProducts, capacity: int) -> list[int]:
+def layer_bytes(config: LanguageConfig, products: IntegerProducts, capacity: int) -> list[int]:
     """Weights and cache of each layer, about; the last one has the head, too."""
     inner, keys = config.heads * config.head_size, config.kv_heads * config.head_size
     each = {"q": inner, "k": keys, "v": keys, "o": inner, "up": config.hidden, "down": config.hidden}
@@ -106,13 +106,13 @@ def _refusal(
     limit = usable_bytes(domain_bytes)
     can = []
     smaller = next((one for one in range(capacity // 32 * 32 - 32, 0, -32)
-                    if _fits(_layer_bytes(config, products, one), limit, most)), None)  # fmt: skip
+                    if _fits(layer_bytes(config, products, one), limit, most)), None)  # fmt: skip
     if smaller is not None and not makes_embeddings(config):
         can.append(f"a capacity of {smaller} tokens fits")
-    if can_int8 and _fits(_layer_bytes(config, _Eights(), capacity), limit, most):
+    if can_int8 and _fits(layer_bytes(config, _Eights(), capacity), limit, most):
         can.append("w8a8 fits (llm compile --precision w8a8 --calibrate TEXT)")
     advice = "; ".join(can) or "no precision of this chip makes it fit; choose a smaller model, or compute on the CPU"
-    whole, without = (sum(_layer_bytes(config, products, one)) for one in (capacity, 0))
+    whole, without = (sum(layer_bytes(config, products, one)) for one in (capacity, 0))
     spaces = "one address space" if most == 1 else f"{most} address spaces, of whole layers,"
     return OptionError(f"weights of {without:,} bytes and a cache of {whole - without:,} do not fit into {spaces} of "
                        f"{domain_bytes:,} bytes, of which {limit:,} can be used: {advice}")  # fmt: skip
