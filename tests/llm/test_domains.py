@@ -94,7 +94,7 @@ def test_logits_are_those_of_one_address_space(one_space: NpuEngine, two_spaces:
         found.append(np.concatenate(rows))
         for one in (cache, other, restored):
             one.close()
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
 
 
 def test_each_part_needs_a_space_that_holds_it(data: bytes, whole: CompiledLanguage, two_spaces: NpuEngine) -> None:
@@ -138,7 +138,7 @@ def test_integers_and_the_first_position_are_cut_too() -> None:
     assert (one.file.cuts, two.file.cuts) == ((), (1,))
     with NpuEngine(one.data, "software") as left, NpuEngine(two.data, "software") as right:
         rows = [engine.forward(engine.new_cache(), [1, 5, 9], all_logits=True) for engine in (left, right)]
-    assert np.array_equal(*rows)
+    assert np.array_equal(rows[0], rows[1])
 
 
 PROGRAM = """
