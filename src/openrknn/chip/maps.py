@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Protocol
@@ -9,10 +10,11 @@ from typing import Protocol
 from openrknn.chip import FAMILIES
 from openrknn.chips import CHIPS, find_chip
 from openrknn.errors import UnsupportedError
-from openrknn.isa.blocks import Block, RegisterMap
+from openrknn.isa.blocks import RegisterMap
 from openrknn.isa.errors import DeclarationError
+from openrknn.isa.registers import Register
 
-__all__ = ["all_maps", "features_block", "map_for"]
+__all__ = ["all_maps", "input_registers", "map_for"]
 
 
 class Named(Protocol):
@@ -32,15 +34,18 @@ def map_for(chip: str | Named) -> RegisterMap:
     return _family_map(found.family)
 
 
-def features_block(chip: str | Named) -> Block:
-    """CNA, whose registers the inputs of a model patch. RK3588's is a module of its own: the other blocks stay away."""
+def input_registers(chip: str | Named) -> Mapping[str, type[Register]]:
+    """The registers of CNA that the inputs of a model patch, by name, and perhaps others.
+
+    RK3588's are a module of their own: the rest of the map stays away.
+    """
     name = chip if isinstance(chip, str) else chip.name
     found = find_chip(name)
     if found is not None and found.family == "rk3588":
-        from openrknn.chip.rk3588.cna import CNA
+        from openrknn.chip.rk3588.cna_input import BY_NAME
 
-        return CNA
-    return map_for(chip).block("CNA")
+        return BY_NAME
+    return map_for(chip).block("CNA").by_name
 
 
 def all_maps() -> tuple[RegisterMap, ...]:

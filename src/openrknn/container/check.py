@@ -20,9 +20,10 @@ from openrknn.errors import (
     BadTensorError,
     FormatError,
 )
-from openrknn.isa.words import NOP_WORD, TAIL_WORDS, Tail, fetch_amount, tail_of, value_of
+from openrknn.isa.words import NOP_WORD, TAIL_WORDS, Tail, fetch_amount, value_of
 
 _ADDRESS_LIMIT = 1 << 32
+_LARGEST_ADDEND = (1 << 31) - 1
 _LIST_STARTS_RK3588 = 5
 _PICTURE_CHANNELS = 4
 _WIDEST_ALIGNMENT = 4096
@@ -145,6 +146,9 @@ def _relocations(graph: Graph, section: str, names: dict[str, Tensor]) -> Iterat
         if len(group.cores) not in {0, len(group.entries)}:
             yield BadRelocationError(f"{len(group)} entries but {len(group.cores) // 8} cores", section=where)
         limit = max(_reach(tensor), internal - tensor.offset if tensor.kind is Kind.INTERNAL else 0)
+        numbers = group.entries.cast("I").tolist()
+        if not numbers or (max(numbers[1::2]) < commands and max(numbers[::2]) <= min(limit, _LARGEST_ADDEND)):
+            continue  # as all do; negative ones are larger
         for entry in group:
             if entry.command >= commands:
                 yield BadRelocationError(
@@ -168,17 +172,17 @@ def _tasks(graph: Graph, section: str, chip: Chip) -> Iterator[FormatError]:
     words = graph.commands
     by_address = {task.address: task for task in graph.tasks}
     for number, task in enumerate(graph.tasks):
-        where = f"{section}, task {number}"
         if task.op_index >= len(graph.nodes):
-            yield BadTaskError(f"it belongs to operator {task.op_index} of {len(graph.nodes)}", section=where)
-        first = task.first_command
-        if task.address % 8 or first + task.amount + TAIL_WORDS > len(words):
+            text = f"it belongs to operator {task.op_index} of {len(graph.nodes)}"
+            yield BadTaskError(text, section=f"{section}, task {number}")
+        end = task.address // 8 + task.amount
+        if task.address % 8 or end + TAIL_WORDS > len(words):
             yield BadTaskError(
                 f"{task.amount} + {TAIL_WORDS} commands at {task.address:#x} are outside the {len(words)} commands",
-                section=where,
+                section=f"{section}, task {number}",
             )
             continue
-        yield from _tail(task, tail_of(graph.task_words(task)), by_address, chip, where)
+        yield from _tail(task, Tail._make(words[end : end + TAIL_WORDS]), by_address, chip, f"{section}, task {number}")
 
 
 def _tail(task: Task, tail: Tail, by_address: dict[int, Task], chip: Chip, where: str) -> Iterator[FormatError]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from openrknn.errors import BadTableError, BadTextError, OutOfBoundsError, TooComplexError
 
@@ -36,6 +36,13 @@ _MAX_VTABLE_BYTES = 512
 """The widest table of the format has 22 slots; a vtable far beyond that is damage."""
 
 
+class _Vtable(NamedTuple):
+    table_bytes: int
+    slots: tuple[int, ...]
+    """Where the value of each slot is; 0: absent."""
+    present: frozenset[int]
+
+
 class Buffer:
     """The bytes of one FlatBuffer, where they are in the file, and what reading them may still cost.
 
@@ -43,7 +50,7 @@ class Buffer:
     again lives on an allowance. So a file may be as rich as it is large, and cannot be cheap and cost much.
     """
 
-    __slots__ = ("_left", "_seen", "data", "file_offset", "section", "size")
+    __slots__ = ("_left", "_seen", "data", "file_offset", "section", "size", "vtables")
 
     def __init__(self, data: memoryview, file_offset: int, section: str) -> None:
         self.data = data
@@ -52,6 +59,8 @@ class Buffer:
         self.section = section
         self._left = _FREE_COST + len(data)
         self._seen = bytearray(len(data) // _LINE_BYTES + 1)
+        self.vtables: dict[int, _Vtable] = {}
+        """Those that were read, by place. Tables of a kind share a few."""
 
     def charge(self, cost: int, start: int = 0, size_bytes: int = 0) -> None:
         """Pay for Python objects that are about to be made, of these bytes where they are known."""
@@ -116,11 +125,24 @@ class Buffer:
 class Table:
     """One FlatBuffer table: slot number -> where its value is."""
 
-    __slots__ = ("_slots", "buffer", "position")
+    __slots__ = ("_slots", "buffer", "position", "present")
 
     def __init__(self, buffer: Buffer, position: int) -> None:
-        buffer.check(position, 4, "a table")
+        if not 0 <= position <= buffer.size - 4:
+            buffer.check(position, 4, "a table")
         vtable = position - _I32.unpack_from(buffer.data, position)[0]
+        table_bytes, slots, present = buffer.vtables.get(vtable) or self._vtable(buffer, vtable)
+        if position + table_bytes > buffer.size:
+            buffer.check(position, table_bytes, "a table")
+        buffer.charge(_TABLE_COST, position, table_bytes)
+        self.buffer = buffer
+        self.position = position
+        self._slots = slots
+        self.present = present
+        """The numbers of the slots that the file filled."""
+
+    @staticmethod
+    def _vtable(buffer: Buffer, vtable: int) -> _Vtable:
         buffer.check(vtable, 4, "a vtable")
         vtable_bytes: int = _U16.unpack_from(buffer.data, vtable)[0]
         table_bytes: int = _U16.unpack_from(buffer.data, vtable + 2)[0]
@@ -131,27 +153,21 @@ class Table:
                 section=buffer.section,
             )
         buffer.check(vtable, vtable_bytes, "a vtable")
-        buffer.check(position, table_bytes, "a table")
-        buffer.charge(_TABLE_COST, position, table_bytes)
-        slots = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
+        slots: tuple[int, ...] = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
         if slots and (max(slots) >= table_bytes or not _SMALL.isdisjoint(slots)):
             raise BadTableError(
                 f"a vtable places a slot outside its table of {table_bytes} bytes",
                 offset=buffer.file_offset + vtable,
                 section=buffer.section,
             )
-        self.buffer = buffer
-        self.position = position
-        self._slots: tuple[int, ...] = slots
+        present = frozenset(number for number, slot in enumerate(slots) if slot)
+        found = buffer.vtables[vtable] = _Vtable(table_bytes, slots, present)
+        return found
 
     @property
     def file_offset(self) -> int:
         """Where the table is in the file."""
         return self.buffer.file_offset + self.position
-
-    def present(self) -> list[int]:
-        """The numbers of the slots that the file filled."""
-        return [number for number, slot in enumerate(self._slots) if slot]
 
     def _at(self, slot: int, size: int) -> int | None:
         slots = self._slots

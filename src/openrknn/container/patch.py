@@ -13,13 +13,13 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from openrknn.chip.maps import features_block
+from openrknn.chip.maps import input_registers
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.parts import DataType, Graph, InputPatch, Normalization, Tensor
 from openrknn.container.schema import patch_names, patches_of
 from openrknn.errors import UnsupportedError
-from openrknn.isa.blocks import Block
+from openrknn.isa.registers import Register
 
 
 class Lane(NamedTuple):
@@ -91,7 +91,7 @@ def input_values(model: Model, graph: Graph, raw_pixels: Mapping[str, bool]) -> 
 def _convert(
     model: Model, patch: InputPatch, tensor: Tensor, normalization: Normalization, raw: bool
 ) -> Iterator[tuple[int, int]]:
-    family, cna = model.chip.family, features_block(model.chip)
+    family, registers = model.chip.family, input_registers(model.chip)
     settings = _CONVERTERS[patches_of(family).converter]
     # The chips that compute in float16 have no converter for pictures; the others need a lane per channel.
     lanes = converter_for(tensor, normalization) if raw and tensor.dtype is not DataType.FLOAT16 else None
@@ -99,12 +99,11 @@ def _convert(
     for name, fields in settings(model.chip, tensor, lanes):
         place = patch.slots[slots.index(name)]
         if place is not None:
-            yield place.command, _value(cna, name, fields)
+            yield place.command, _value(registers[name], fields)
 
 
-def _value(cna: Block, name: str, fields: Mapping[str, int]) -> int:
+def _value(register: type[Register], fields: Mapping[str, int]) -> int:
     """The fields of a register, each cut to its width: offsets that do not fit lose their upper bits."""
-    register = cna.by_name[name]
     known = ((register.field(key), value) for key, value in fields.items())
     return sum((value & field.code_mask) << field.low for field, value in known)
 
@@ -204,7 +203,7 @@ def _rows(chip: Chip, patch: InputPatch, tensor: Tensor) -> Iterator[tuple[int, 
         return
     size, line, surface = patch.slots[_SIZE], patch.slots[_LINE], patch.slots[_SURFACE]
     if size is not None:
-        register = features_block(chip).by_name["DATA_SIZE0"]
+        register = input_registers(chip)["DATA_SIZE0"]
         stored = register(size.value)
         yield size.command, register.encode({**stored.values(), "datain_width": pixels}, stored.undeclared)
     if line is not None:

@@ -62,10 +62,8 @@ class TableReader:
 
     def note_unknown(self, table: Table, slots: Mapping[str, int], what: str, *known: int) -> None:
         """Remember slots that the file fills and the schema does not name."""
-        named = slots.values()
-        for slot in table.present():
-            if slot not in named and slot not in known:
-                self.unknown.append(f"{what} has slot {slot}, whose meaning is unknown")
+        for slot in sorted(table.present.difference(slots.values(), known)):
+            self.unknown.append(f"{what} has slot {slot}, whose meaning is unknown")
 
     def note_filled(self, table: Table, slots: tuple[int, ...], what: str) -> None:
         """Remember vectors that no file was known to fill."""
@@ -134,7 +132,7 @@ class TableReader:
 
     def _shape(self, table: Table, slot: int) -> tuple[int, ...]:
         shape = self.numbers(table, slot, "a shape", _MAX_RANK)
-        if any(not 0 <= size <= _MAX_SIDE for size in shape):
+        if shape and (min(shape) < 0 or max(shape) > _MAX_SIDE):
             raise BadTensorError(
                 f"the shape {shape} is impossible", offset=table.file_offset, section=table.buffer.section
             )
@@ -142,10 +140,9 @@ class TableReader:
 
     def _compression(self, table: Table) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] | None:
         slots = self.generation.tensor
-        amounts, offsets, third = (
-            self.numbers(table, slots.get(name), "compression data")
-            for name in ("compressed_amounts", "compressed_offsets", "compressed_third")
-        )
+        amounts = self.numbers(table, slots.get("compressed_amounts"), "compression data")
+        offsets = self.numbers(table, slots.get("compressed_offsets"), "compression data")
+        third = self.numbers(table, slots.get("compressed_third"), "compression data")
         return (amounts, offsets, third) if amounts or offsets or third else None
 
     # -- operators ----------------------------------------------------------------------------------------------
@@ -208,9 +205,8 @@ class TableReader:
         if known.slots:  # of a table without any the converter writes a reference that leads anywhere
             names = {name: slot for slot, (name, _) in enumerate(known.slots)}
             self.note_unknown(inner, names, f"{section}, parameters")
-        present = set(inner.present())
         for slot, (name, coding) in enumerate(known.slots):
-            if slot in present:
+            if slot in inner.present:
                 values[name] = self._parameter(inner, slot, coding)
         return Parameters(kind, MappingProxyType(values))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
+from openrknn.isa.rounding import Rounding
+
 __all__ = [
     "AluAlgorithm",
     "ArgbInput",
@@ -103,13 +105,6 @@ class SurfaceSeries(IntEnum):
     ONE_TOO = 1
     TWO = 2
     FOUR = 3
-
-
-class Rounding(IntEnum):
-    """What a right shift does with a half. [T; S on RV1103, where "up" turned out to be away from zero]"""
-
-    TIES_TO_EVEN = 0
-    TIES_AWAY = 1
 
 
 class OutputMode(IntFlag):

@@ -7,14 +7,15 @@ on what CBUF holds only through CBUF_CON1.data_entries.
 
 from __future__ import annotations
 
+from openrknn.chip.rk3588.cna_input import CvtCon0, CvtCon1, CvtCon2, CvtCon3, CvtCon4, CvtCon5, DataSize0
 from openrknn.isa import common
 from openrknn.isa.blocks import Block
-from openrknn.isa.enums import ArgbInput, ConvMode, CoreSplit, MacArray, Precision, Rounding, SurfaceSeries
-from openrknn.isa.fields import Address, Bits, Choice, Flag, Signed, SignedAtoms, Size, Unsigned
+from openrknn.isa.enums import ArgbInput, ConvMode, CoreSplit, MacArray, Precision, SurfaceSeries
+from openrknn.isa.fields import Address, Bits, Choice, Flag, SignedAtoms, Size, Unsigned
 from openrknn.isa.registers import Register, array, registers_in
 from openrknn.isa.words import Target
 
-__all__ = ["CNA"]
+__all__ = ["CNA", "CvtCon0", "CvtCon1", "CvtCon2", "CvtCon3", "CvtCon4", "CvtCon5", "DataSize0"]
 
 
 class SStatus(common.SStatus, offset=0x1000, name="S_STATUS"):
@@ -84,13 +85,6 @@ class ConvCon3(Register, offset=0x1014, name="CONV_CON3", evidence="TE"):
     nn_mode = Choice(30, 28, MacArray, "MAC array shape for cores that work as one.", evidence="T")
 
 
-class DataSize0(Register, offset=0x1020, name="DATA_SIZE0", evidence="TE"):
-    """Size of the input of this task."""
-
-    datain_height = Unsigned(10, 0, "Input rows.")
-    datain_width = Unsigned(26, 16, "Input columns.")
-
-
 class DataSize1(Register, offset=0x1024, name="DATA_SIZE1", evidence="TE"):
     """Channels of the input."""
 
@@ -158,52 +152,6 @@ class CbufCon1(Register, offset=0x1044, name="CBUF_CON1", evidence="E"):
         "results on a board. A bank has 512 entries. The manual gives 13 bits and Mesa 14; image tasks hold the full "
         "product in up to 15.",
     )
-
-
-class CvtCon0(Register, offset=0x104C, name="CVT_CON0", evidence="TE"):
-    """Input converter: folds uint8 images, mean and scale into the first convolution.
-
-    Channel c takes offset, scale and shift number c mod 4, if CVT_CON5 enables it. Type 0: v = round(x * scale >>
-    shift) + offset. Type 1: v = round((x + offset) * scale >> shift). The runtime writes these registers again when an
-    application sets its inputs.
-    """
-
-    cvt_bypass = Flag(0, "No conversion.")
-    cvt_type = Flag(1, "0: multiply, then add; 1: add, then multiply.")
-    round_type = Choice(2, 2, Rounding, "Rounding of the shift.")
-    data_sign = Flag(3, "0: 8-bit input is unsigned.")
-    cvt_truncate_0 = Unsigned(9, 4, "Shift 0.")
-    cvt_truncate_1 = Unsigned(15, 10, "Shift 1.")
-    cvt_truncate_2 = Unsigned(21, 16, "Shift 2.")
-    cvt_truncate_3 = Unsigned(27, 22, "Shift 3.")
-
-
-class CvtCon1(Register, offset=0x1050, name="CVT_CON1", evidence="TE"):
-    """Input converter, first channel."""
-
-    cvt_offset0 = Signed(15, 0, "Offset 0.")
-    cvt_scale0 = Signed(31, 16, "Scale 0.")
-
-
-class CvtCon2(Register, offset=0x1054, name="CVT_CON2", evidence="TE"):
-    """Input converter, second channel."""
-
-    cvt_offset1 = Signed(15, 0, "Offset 1.")
-    cvt_scale1 = Signed(31, 16, "Scale 1.")
-
-
-class CvtCon3(Register, offset=0x1058, name="CVT_CON3", evidence="TE"):
-    """Input converter, third channel."""
-
-    cvt_offset2 = Signed(15, 0, "Offset 2.")
-    cvt_scale2 = Signed(31, 16, "Scale 2.")
-
-
-class CvtCon4(Register, offset=0x105C, name="CVT_CON4", evidence="TE"):
-    """Input converter, fourth channel."""
-
-    cvt_offset3 = Signed(15, 0, "Offset 3.")
-    cvt_scale3 = Signed(31, 16, "Scale 3.")
 
 
 class FcCon0(Register, offset=0x1060, name="FC_CON0", evidence="T"):
@@ -323,12 +271,6 @@ class DcompAmount(Register, evidence="TE"):
 
 
 DcompAmounts = array(DcompAmount, 16, offset=0x1140, name="DCOMP_AMOUNT")
-
-
-class CvtCon5(Register, offset=0x1180, name="CVT_CON5", evidence="TE"):
-    """Which channels the input converter works on."""
-
-    per_channel_cvt_en = Bits(31, 0, "Bit k enables the channels c with c mod 16 = k (int8). The runtime writes 0xfff.")
 
 
 class PadCon1(Register, offset=0x1184, name="PAD_CON1", evidence="E"):

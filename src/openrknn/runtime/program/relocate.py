@@ -50,8 +50,10 @@ def write_commands(graph: Graph, words: Words, commands: int, located: Mapping[s
                 "this tensor has neither data nor a place in internal memory",
                 section=f"relocations of {group.tensor!r}",
             )
-        entries = np.frombuffer(group.entries, _ENTRY)
-        put_values(words, entries["command"], entries["addend"].astype(np.int64) + located[group.tensor])
+    entries = np.frombuffer(b"".join(group.entries for group in graph.relocations), _ENTRY)
+    bases = [located[group.tensor] for group in graph.relocations]
+    counts = [len(group) for group in graph.relocations]
+    put_values(words, entries["command"], entries["addend"] + np.repeat(np.array(bases, np.int64), counts))
     tails = np.array([task.first_command + task.amount for task in graph.tasks], np.int64)
     links = tails[place_of(stored[tails]) == BASE.word] if tails.size else tails
     put_values(words, links, value_of(stored[links]).astype(np.int64) + commands)
@@ -65,4 +67,4 @@ def write_values(words: Words, values: Mapping[int, int]) -> None:
 
 def relocated_tasks(graph: Graph, commands: int) -> tuple[Task, ...]:
     """The task records with absolute addresses."""
-    return tuple(task._replace(address=task.address + commands) for task in graph.tasks)
+    return tuple([Task(*task[:-1], task.address + commands) for task in graph.tasks])  # the address is the last

@@ -6,6 +6,7 @@ import bisect
 import ctypes
 import hashlib
 import mmap
+import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -17,6 +18,7 @@ from openrknn.container.parts import Kind, Tensor
 from openrknn.device import Device, DeviceBuffer
 from openrknn.device.protocol import Bytes
 from openrknn.errors import UnsupportedError
+from openrknn.folders import cache_base
 from openrknn.forks import renew_in_child
 from openrknn.npu.budget import UNLIMITED, Budget
 
@@ -38,7 +40,7 @@ class WeightStore:
         self.buffer: DeviceBuffer | None = None
         self._owns_device = owns_device
         self._users = 1
-        self._digest = b""
+        self._digest, self._token = b"", os.urandom(32)
         self.is_exposed = False
         """Somebody else has the memory of the constants, and could write it."""
         self._lock = threading.Lock()
@@ -128,9 +130,9 @@ class WeightStore:
         self._fill(self.buffer)
 
     def digest(self) -> bytes:
-        """SHA-256 of the constants in their places."""
-        if self._digest and not self.is_exposed:
-            return self._digest
+        """SHA-256 of the constants in their places; anything that no other store has, where nothing is kept."""
+        if not self.is_exposed and (self._digest or cache_base() is None):
+            return self._digest or self._token
         digest = hashlib.sha256()
         if self.is_exposed and self.buffer is not None:
             digest.update(self.buffer.array[: self.size_bytes].data)
