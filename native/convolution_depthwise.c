@@ -70,9 +70,11 @@ static int64_t source_bytes(const openrknn_convolution *step)
 static int32_t is_apart(const openrknn_convolution *step)
 {
     const openrknn_target *target = &step->dpu.target;
-    const int64_t groups = 1 + (int64_t)divide_up(target->atoms, target->per_pixel) * target->pixels / ((int64_t)target->width * target->height);
-    const int64_t bytes = groups * target->group_step + target->per_pixel * target->atom_step + target->height * target->line +
-                          (int64_t)target->width * ATOM;
+    const int64_t area = (int64_t)target->width * target->height, pixels = (int64_t)step->out_height * step->out_width;
+    const int64_t groups = divide_up(target->atoms, target->per_pixel);
+    const int64_t last = ((groups - 1) * target->pixels + (pixels > target->pixels ? pixels : target->pixels) - 1) / area;
+    const int64_t bytes = last * target->group_step + (target->per_pixel - 1) * target->atom_step +
+                          (target->height - 1) * target->line + (int64_t)target->width * ATOM;
     const uintptr_t from = (uintptr_t)step->source, to = (uintptr_t)target->base;
     if (target->group_step < 0 || target->atom_step < 0 || target->line < 0)
         return 0;

@@ -75,10 +75,10 @@ static int32_t last_lanes(const convolution *c)
     return c->step->picture ? PICTURE_CHANNELS : c->step->channels - (c->atoms - 1) * ATOM;
 }
 
-/* Where windows overlap, pixels are added up once. */
+/* Where windows overlap, pixels are added up once; of pictures, a vector holds what a row of the kernel sees. */
 static int32_t has_pixel_sums(const convolution *c)
 {
-    return c->kernels->by_row && c->input == c->copy && c->step->kernel_height * c->step->kernel_width > 1;
+    return c->kernels->by_row && c->input == c->copy && c->step->kernel_height * c->step->kernel_width > 1 && !c->step->picture;
 }
 
 /* The channels of each pixel of some rows. */
@@ -91,7 +91,6 @@ static void pixel_sums_unit(void *job, int32_t chunk)
         .input = c->copy + from * c->row_bytes,
         .offsets = c->plane_offsets,
         .taps = c->atoms,
-        .is_picture = c->step->picture != 0,
         .pixels = (to - from) * columns,
         .pixel_step = c->element,
         .full_taps = c->atoms - 1,
@@ -116,14 +115,7 @@ static int add_up_pixels(convolution *c)
     return 0;
 }
 
-/* window[i] += pixels[i * step], the same for a constant. */
-static inline void add_pixels(int32_t *restrict window, const int32_t *pixels, int32_t count, const int32_t step)
-{
-    for (int32_t i = 0; i < count; i++)
-        window[i] += pixels[i * step];
-}
-
-static void add_windows(const convolution *c, int32_t row, int32_t first, int32_t count, int32_t *window)
+static void add_windows(const convolution *c, int32_t row, int32_t first, int32_t count, int32_t *restrict window)
 {
     const openrknn_convolution *step = c->step;
     const int32_t *pixels = c->pixel_sums + (segment_input(c, row, first) - c->copy) / c->element;
@@ -132,12 +124,8 @@ static void add_windows(const convolution *c, int32_t row, int32_t first, int32_
     for (int32_t y = 0; y < step->kernel_height; y++)
         for (int32_t x = 0; x < step->kernel_width; x++) {
             const int32_t *seen = pixels + tap_offset(c, y, x) / c->element;
-            if (c->pixel_step == c->element)
-                add_pixels(window, seen, count, 1);
-            else if (c->pixel_step == 2 * c->element)
-                add_pixels(window, seen, count, 2);
-            else
-                add_pixels(window, seen, count, c->pixel_step / c->element);
+            for (int32_t i = 0; i < count; i++)
+                window[i] += seen[i];
         }
 }
 
@@ -156,6 +144,7 @@ static void add_up(const convolution *c, int32_t row, int32_t first, int32_t pix
         .offsets = c->offsets,
         .taps = c->taps,
         .is_picture = c->step->picture != 0,
+        .run = is_by_row(c->step, c->kernels) ? run_width(c->step) : 1,
         .pixels = pixels,
         .pixel_step = c->pixel_step,
         .full_taps = c->taps - c->taps / c->atoms,

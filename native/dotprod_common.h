@@ -79,26 +79,37 @@ ALWAYS_INLINE int32_t window_1(const window_task *task, const int8_t *input, int
     return vaddvq_s32(sums);
 }
 
-/* Pictures: 4 bytes of each pixel. */
-static void picture_window(const window_task *task)
+/* Pictures, with 4 bytes for a column: what taps see at `pixels` neighbouring pixels. Vectors begin at every fourth column. */
+ALWAYS_INLINE void picture_sums(const window_task *task, const int8_t *input, const int32_t pixels, int32x4_t *sums)
 {
     const int8x16_t ones = vdupq_n_s8(1);
+    const int32x4_t columns = {0, 1, 2, 3};
+
+    for (int32_t p = 0; p < pixels; p++)
+        sums[p] = vdupq_n_s32(0);
+    for (int32_t tap = 0; tap < task->taps; tap++)
+        for (int32_t column = 0; column < task->run; column += 4) {
+            const int8_t *at = input + task->offsets[tap] + column * 4;
+            const uint32x4_t counts = vcltq_s32(columns, vdupq_n_s32(task->run - column));
+            const int8x16_t some = vandq_s8(ones, vreinterpretq_s8_u32(counts));
+            for (int32_t p = 0; p < pixels; p++)
+                sums[p] = vdotq_s32(sums[p], vld1q_s8(at + p * task->pixel_step), some);
+        }
+}
+
+static void picture_window(const window_task *task)
+{
     const int8_t *input = (const int8_t *)task->input;
+    int32x4_t sums[4];
     int32_t pixel = 0;
 
-    for (; pixel + 4 <= task->pixels && task->pixel_step == 4; pixel += 4, input += 16) {
-        int32x4_t sums = vdupq_n_s32(0);
-        for (int32_t tap = 0; tap < task->taps; tap++)
-            sums = vdotq_s32(sums, vld1q_s8(input + task->offsets[tap]), ones);
-        vst1q_s32(task->window + pixel, sums);
+    for (; pixel + 4 <= task->pixels; pixel += 4, input += 4 * task->pixel_step) {
+        picture_sums(task, input, 4, sums);
+        vst1q_s32(task->window + pixel, vpaddq_s32(vpaddq_s32(sums[0], sums[1]), vpaddq_s32(sums[2], sums[3])));
     }
     for (; pixel < task->pixels; pixel++, input += task->pixel_step) {
-        int32x2_t sums = vdup_n_s32(0);
-        for (int32_t tap = 0; tap < task->taps; tap++) {
-            const int8x8_t four = vreinterpret_s8_s32(vld1_dup_s32((const int32_t *)(input + task->offsets[tap])));
-            sums = vdot_s32(sums, four, vget_low_s8(ones));
-        }
-        task->window[pixel] = vget_lane_s32(sums, 0);
+        picture_sums(task, input, 1, sums);
+        task->window[pixel] = vaddvq_s32(sums[0]);
     }
 }
 

@@ -123,6 +123,7 @@ typedef struct {
     const int32_t *offsets;
     int32_t taps;
     int32_t is_picture;
+    int32_t run; /* by_row, pictures: as in segment_task */
     int32_t pixels;
     int32_t pixel_step;
     int32_t full_taps;  /* taps before those of the last atom of channels */
