@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openrknn.cachefiles import FileCache
@@ -17,7 +18,8 @@ from openrknn.compiler.lower import constants
 from openrknn.llm import compile as compiling
 from openrknn.llm.compile import CompiledLanguage, compile_language
 from openrknn.llm.quantise.model import Quantised, quantise_language
-from openrknn.llm.resume import CACHE, source_digest
+from openrknn.llm.quantise.products import Int4Product, Int8Product
+from openrknn.llm.resume import CACHE, KeptProducts, source_digest
 from tests.llm.quantise.sources import MemorySource
 from tests.llm.test_npu_engine import CHANGES, TOKENS
 
@@ -179,3 +181,54 @@ def test_a_digest_is_of_all_files(tmp_path: Path) -> None:
 
     found = list(digests())
     assert len(set(found)) == len(found)
+
+
+TEXTS = [TOKENS[:12], TOKENS[5:20]]
+
+
+@pytest.mark.parametrize("options", [{"precision": "w8a8"}, {"precision": "w4a16", "group": 32, "adapt_seconds": 60.0}])
+def test_quantisation_goes_on_from_each_product(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted behind each product, until calibration is not needed any more; the integers are the same."""
+    source = MemorySource(**ONE)
+    whole = quantise_language(source, TEXTS, **options)
+    write = FileCache.write
+
+    def interrupted(self: FileCache, *rest: Any) -> bool:
+        write(self, *rest)
+        raise InterruptedHereError
+
+    def kept() -> KeptProducts:
+        return KeptProducts.of("1234", TEXTS, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileCache, "write", interrupted)
+        for number in range(len(whole.products)):
+            with pytest.raises(InterruptedHereError):
+                quantise_language(source, TEXTS, **options, kept=kept())
+            assert stored() == number + 1
+    stages: list[str] = []
+    last = kept()
+    found = quantise_language(source, TEXTS, **options, kept=last, progress=lambda stage, *_: stages.append(stage))
+    assert "calibrate" not in stages
+    assert last.taken == len(whole.products)
+    assert found.choices == whole.choices
+    for name, product in whole.products.items():
+        again = found.products[name]
+        assert isinstance(product, Int8Product | Int4Product)
+        assert type(again) is type(product)
+        assert isinstance(again, Int8Product | Int4Product)
+        assert np.array_equal(again.weights, product.weights)
+        assert np.array_equal(again.scales, product.scales)
+        assert getattr(again, "input_scale", None) == getattr(product, "input_scale", None)
+    last.clear()
+    assert stored() == 0
+
+
+@pytest.mark.parametrize(
+    ("digest", "texts", "options"),
+    [("1235", TEXTS, {"group": 32}), ("1234", TEXTS[:1], {"group": 32}), ("1234", TEXTS, {"group": 64})],
+)
+def test_products_of_another_quantisation_are_not_taken(digest: str, texts: Any, options: dict[str, Any]) -> None:
+    quantise_language(MemorySource(**ONE), TEXTS, kept=KeptProducts.of("1234", TEXTS, group=32))
+    assert KeptProducts.of("1234", TEXTS, group=32).take("head") is not None
+    assert KeptProducts.of(digest, texts, **options).take("head") is None

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from openrknn.cost import Cost
     from openrknn.llm.generation.model import LanguageModel
     from openrknn.llm.measuring import BoardCosts
+    from openrknn.llm.quantise.model import Quantised
+    from openrknn.llm.resume import KeptProducts
+    from openrknn.llm.weights import WeightSource
 
 NAME = "llm"
 HELP = "get, list, inspect and measure language models"
@@ -139,11 +142,17 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     capacity = arguments.context
     if makes_embeddings(source.config):  # whole texts, as long as the model takes and one graph can be
         capacity = min(capacity, source.config.context // 32 * 32)
+    digest = source_digest(path)
+    given: WeightSource | Quantised = source
+    kept: KeptProducts | None = None
     with stages(output) as tell:
-        given = source if precision == "fp16" else quantised_model(arguments, source, open_tokenizer(path), tell)
+        if precision != "fp16":
+            given, kept = quantised_model(arguments, source, open_tokenizer(path), tell, digest)
         made = compile_language(given, arguments.target, capacity=capacity, few=arguments.drafts,
-                                assets=assets_of(path), progress=tell, resume=source_digest(path))  # fmt: skip
+                                assets=assets_of(path), progress=tell, resume=digest)  # fmt: skip
     save_language(made, arguments.output, output)
+    if kept is not None:
+        kept.clear()
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, {precision}, {size_text(size)}")

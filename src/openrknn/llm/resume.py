@@ -1,5 +1,7 @@
 """What an interrupted compilation has finished: packed weights of products, and what was measured, in the user's cache.
 
+`KeptProducts` does the same for the integers of an interrupted quantisation.
+
     kept = KeptParts.of(source_digest(path), "rk3588")
     kept["layers.0.q"]          # as the compiler packed it, mapped from its file, or a KeyError
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,8 @@ import openrknn
 from openrknn.cachefiles import FileCache, code_state
 from openrknn.compiler.lower.constants import Packed
 from openrknn.container.parts import DataType
-from openrknn.llm.quantise.model import Quantised
-from openrknn.llm.quantise.products import Int4Product, Int8Product
+from openrknn.llm.quantise.model import Choice, Quantised
+from openrknn.llm.quantise.products import Int4Product, Int8Product, Product
 
 CACHE = FileCache("llm", most_bytes=64 << 30)
 """A part takes a quarter of it at the most; all parts of a model are about as large as its file."""
@@ -135,3 +137,52 @@ class KeptParts(MutableMapping[str, tuple[Any, ...]]):
             CACHE.remove(self._key(name))
         for name in names:
             CACHE.remove(self._key(f"numbers {name}"))
+
+
+class KeptProducts:
+    """Products in integers that an interrupted quantisation has finished, each with why it is as it is."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._names: set[str] = set()
+        self.taken = 0
+        """Products of an earlier process."""
+
+    @classmethod
+    def of(cls, digest: str, texts: Sequence[Sequence[int]], **options: object) -> KeptProducts:
+        """Of the model with this digest, these calibration texts and options of `quantise_language`."""
+        state = hashlib.sha256(f"{_FORMAT} quantise {digest} {_code()} {sorted(options.items())}\n".encode())
+        for text in texts:
+            state.update(np.array([len(text), *text], np.int64).data)
+        return cls(state.hexdigest())
+
+    def _key(self, name: str) -> str:
+        return hashlib.sha256(f"{self._job} {name}".encode()).hexdigest()
+
+    def take(self, name: str) -> tuple[Product, Choice] | None:
+        """None: it is not finished."""
+        entry = CACHE.read(self._key(name))
+        if entry is None:
+            return None
+        weights = np.frombuffer(entry.sections["weights"], np.int8).reshape(entry.meta["shape"])
+        scales = np.frombuffer(entry.sections["scales"], np.float32).reshape(entry.meta["scales"])
+        choice, step = Choice(**entry.meta["choice"]), entry.meta["input_scale"]
+        self._names.add(name)
+        self.taken += 1
+        return Int4Product(weights, scales) if step is None else Int8Product(weights, scales, float(step)), choice
+
+    def keep(self, name: str, product: Product, choice: Choice) -> None:
+        """For the next process, if this one is interrupted."""
+        assert isinstance(product, Int8Product | Int4Product)
+        meta = {
+            "shape": product.weights.shape, "scales": product.scales.shape, "choice": asdict(choice),
+            "input_scale": getattr(product, "input_scale", None),
+        }  # fmt: skip
+        sections = {"weights": np.ascontiguousarray(product.weights), "scales": np.ascontiguousarray(product.scales)}
+        if CACHE.write(self._key(name), meta, sections):
+            self._names.add(name)
+
+    def clear(self) -> None:
+        """Remove the files: the result is written."""
+        for name in self._names:
+            CACHE.remove(self._key(name))

@@ -15,8 +15,9 @@ from openrknn.quantities import size_text
 
 if TYPE_CHECKING:
     from openrknn.llm.compile import CompiledLanguage
-    from openrknn.llm.quantise.model import Progress, Quantised
+    from openrknn.llm.quantise.model import Precision, Progress, Quantised
     from openrknn.llm.quantise.report import Report
+    from openrknn.llm.resume import KeptProducts
     from openrknn.llm.tokens import Tokenizer
     from openrknn.llm.weights import WeightSource
 
@@ -65,8 +66,9 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
     prefix = _prefix(tokenizer)
     size = min(arguments.window, source.config.context)
     text = _tokens(tokenizer, arguments.text, arguments.limit)
+    digest = source_digest(path)
     with stages(output) as tell:
-        quantised = quantised_model(arguments, source, tokenizer, tell)
+        quantised, kept = quantised_model(arguments, source, tokenizer, tell, digest)
         details = bool(arguments.report or output.is_json)
         report = make_report(
             quantised, list(windows(text, prefix, size)), kinds=details, layers=arguments.layers, progress=tell
@@ -74,13 +76,14 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.output:
             made = compile_language(
                 quantised, arguments.target, capacity=arguments.context, few=arguments.drafts, assets=assets_of(path),
-                progress=tell, resume=source_digest(path),
+                progress=tell, resume=digest,
             )  # fmt: skip
             save_language(made, arguments.output, output)
     if arguments.report:
         from openrknn.pages.language import render
 
         save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
+    kept.clear()
     _say(report, arguments, output)
     return 0
 
@@ -97,21 +100,25 @@ def save_language(made: CompiledLanguage, path: str, output: Output) -> None:
 
 
 def quantised_model(
-    arguments: argparse.Namespace, source: WeightSource, tokenizer: Tokenizer, tell: Progress
-) -> Quantised:
-    """With ranges from the text of --calibrate."""
+    arguments: argparse.Namespace, source: WeightSource, tokenizer: Tokenizer, tell: Progress, digest: str
+) -> tuple[Quantised, KeptProducts]:
+    """With ranges from the text of --calibrate. Finished products are kept until the caller clears them."""
     from openrknn.llm.quantise.measure import windows
     from openrknn.llm.quantise.model import quantise_language
+    from openrknn.llm.resume import KeptProducts
 
     is_int4, prefix = arguments.precision == "w4a16", _prefix(tokenizer)
     group = (0 if arguments.output else 128) if arguments.group is None else arguments.group
     calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
     size = min(arguments.window, source.config.context)
-    return quantise_language(
-        source, list(windows(calibration, prefix, size)), precision="w4a16" if is_int4 else "w8a8", prefix=prefix,
-        online=not is_int4, adapt_seconds=arguments.adapt, group=group,
-        skip=["head"] if is_int4 else [], progress=tell,
+    texts = list(windows(calibration, prefix, size))
+    precision: Precision = "w4a16" if is_int4 else "w8a8"
+    kept = KeptProducts.of(digest, texts, precision=precision, adapt=arguments.adapt, group=group)
+    made = quantise_language(
+        source, texts, precision=precision, prefix=prefix, online=not is_int4, adapt_seconds=arguments.adapt,
+        group=group, skip=["head"] if is_int4 else [], progress=tell, kept=kept,
     )  # fmt: skip
+    return made, kept
 
 
 def _say(report: Report, arguments: argparse.Namespace, output: Output) -> None:

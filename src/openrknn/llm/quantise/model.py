@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -78,6 +78,14 @@ class Quantised:
         return Quantised(self.source, self.precision, kept, self.choices, self.prefix, self.online)
 
 
+class Kept(Protocol):
+    """Products that an interrupted quantisation has finished (`openrknn.llm.resume.KeptProducts`)."""
+
+    def take(self, name: str) -> tuple[Product, Choice] | None: ...
+
+    def keep(self, name: str, product: Product, choice: Choice) -> None: ...
+
+
 def product_names(source: WeightSource) -> list[str]:
     """All products with weights, in order of use."""
     known = set(source.names())
@@ -99,12 +107,14 @@ def quantise_language(
     group: int = 128,
     skip: Iterable[str] = (),
     progress: Progress | None = None,
+    kept: Kept | None = None,
 ) -> Quantised:
     """Quantise a model with calibration texts (tokens, each from its first position on).
 
     `rotate`: None for where the model allows it. `adapt_seconds`: what rounding by the data may take; products that
     come after it are rounded to the nearest. `group`: inputs that share a scale of int4, at most (0: all of an output);
-    groups of `o` are inside of heads. `skip`: products or kinds that stay in float. Raises `UnsupportedError`.
+    groups of `o` are inside of heads. `skip`: products or kinds that stay in float. `kept`: finished products are taken
+    from there and put there; texts are not read if all of them are there. Raises `UnsupportedError`.
     """
     if not source.config.causal:
         raise UnsupportedError(f"{source.config.architecture}: only models that make text are quantised here")
@@ -117,17 +127,22 @@ def quantise_language(
     if precision == "fp16":
         return Quantised(turned, precision, {}, (), prefix, turns)
     tell = progress or (lambda stage, done, of: None)
+    names = [name for name in product_names(turned) if not {name, name.rpartition(".")[2]}.intersection(skip)]
+    there = {name: found for name in names if kept is not None and (found := kept.take(name)) is not None}
     recorder = _OnlineRecorder(turned, turns, hessians=adapt_seconds > 0)
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts if len(there) < len(names) else ()):
         tell("calibrate", number, len(texts))
         recorder.read(text)
     recorder.forget()
-    names = [name for name in product_names(turned) if not {name, name.rpartition(".")[2]}.intersection(skip)]
     products: dict[str, Product] = {}
     choices: list[Choice] = []
     until = time.monotonic() + adapt_seconds
     for number, name in enumerate(names):
         tell("round", number, len(names))
+        if name in there:
+            products[name] = there[name][0]
+            choices.append(there[name][1])
+            continue
         seen = recorder.seen[input_of(name, gated=source.config.gated)]
         is_adapted = seen.hessian is not None and time.monotonic() < until
         matrix = turned.get("embedding" if name == "head" and turned.config.tied_head else name)
@@ -135,6 +150,8 @@ def quantise_language(
         made = _product(matrix, seen, precision, ranges, size, adapts=is_adapted)
         products[name] = made
         choices.append(_choice(name, precision, made, matrix, seen, is_adapted=is_adapted))
+        if kept is not None:
+            kept.keep(name, made, choices[-1])
     return Quantised(turned, precision, products, tuple(choices), prefix, turns)
 
 
