@@ -155,7 +155,7 @@ def _shift(stage: Stage) -> int:
 def _values(values: Numbers | None, given: float | None, channels: int) -> npt.NDArray[np.int64]:
     if given is not None:
         return np.full(channels, int(given), np.int64)
-    if values is None:
+    if values is None or len(values) < channels:
         raise _NoChainError
     found: npt.NDArray[np.int64] = values[:channels]
     return found

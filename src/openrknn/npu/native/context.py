@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.compute.native import Kernels
-from openrknn.nativelib import structures
 from openrknn.npu.native import table
 from openrknn.npu.native.packs import Packs, pack_name
-from openrknn.npu.native.reading import Reading, RefusedError
 
 INT8_MAGNITUDE = 128
 _SINGLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
@@ -43,13 +40,3 @@ class KernelContext:
         self._packed[how] = packed
         if self._others is not None:
             self._others.add(pack_name(self._digest, how), packed)
-
-
-def choose_stages(dpu: structures.Dpu, reading: Reading[Any]) -> None:
-    """The chain if there is one that knows every field of the stages, else the general form."""
-    step = reading.original
-    if dpu.chain.flags and any(reading.chain.unread((step.dpu, step.reader))):
-        dpu.chain = structures.Chain()
-    if dpu.halves and not dpu.chain.flags:
-        raise RefusedError("atoms of 8 bytes without a chain")
-    reading.used = reading.chain if dpu.chain.flags else reading.general

@@ -15,9 +15,9 @@ from openrknn.npu.blocks import cna
 from openrknn.npu.blocks.formats import Numbers, decode
 from openrknn.npu.memory import Bytes
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
+from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext
 from openrknn.npu.native.places import Places, padded
-from openrknn.npu.native.program import HALF_BYTES, LANES, Task, describe
+from openrknn.npu.native.program import HALF_BYTES, LANES, Task, choose_stages, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution
 from openrknn.task import cna as task_cna
@@ -56,21 +56,21 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
     order = plain(source, places, config.channels)
     corrections = _corrections(step, task) + order.corrections
-    result.dpu = describe(task, places, reading)
+    result.dpu = describe(task, places)
     if source.is_float:
         if result.dpu.halves:
             raise RefusedError("floating point in atoms of 8 bytes")
         if step.array.shift or corrections.any():
             raise RefusedError("integer corrections of floating point sums")
         ignore(step.array, "rounding")
-        choose_stages(result.dpu, reading)
+        choose_stages(result.dpu, task, places, reading)
     else:
         limit = _limit(source, result.channels, corrections)
         result.corrections = places.keep(padded(corrections, np.int32, task.padded_channels))
         result.dpu.truncate, result.dpu.truncate_away = step.array.shift, int(step.array.rounding)
         if not step.array.shift:
             result.dpu.chain = chain.build(task.seen_by(reading.chain), limit, places, context.tables)
-        choose_stages(result.dpu, reading)
+        choose_stages(result.dpu, task, places, reading)
     _weights(result, step, places, context, corrections, values=order.values)
     return result
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from openrknn.isa import Precision
 from openrknn.isa.enums import CombineUse, EwAlgorithm, OperandMode
-from openrknn.nativelib.structures import Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
+from openrknn.nativelib.structures import Chain, Clamp, ClampKinds, Dpu, ElementWise, Lookup, Stage
 from openrknn.npu.blocks import rdma
 from openrknn.npu.blocks.dpu import out_cvt, pipeline
 from openrknn.npu.blocks.formats import Numbers
@@ -104,18 +104,15 @@ def _ignore_unused(reader: task_rdma.Config, config: task_dpu.Config) -> None:
         ignore(reader, *main)
 
 
-def describe(task: Task, places: Places, reading: Reading[Any]) -> Dpu:
-    """What all ways through the stages need, and the stages in their general form."""
-    config, general = task.config, task.seen_by(reading.general)
+def describe(task: Task, places: Places) -> Dpu:
+    """What all ways through the stages need."""
+    config = task.config
     size = element_bytes(task.precision)
     atom = config.write.atom_bytes
     count, valid = (surfaces(number, size, atom) for number in (config.channels, config.real_channels))
     padding = pipeline.pad_bytes(config, task.precision, _PADDING_BYTES)
-    stages = general.config
     result = Dpu(
-        bias=_stage(stages.bias, general, task.bias, places, multiplies_first=False),
-        norm=_stage(stages.norm, general, task.norm, places, multiplies_first=True),
-        element_wise=_element_wise(stages.element_wise, general, places, task),
+        element_wise=ElementWise(operation=_NOTHING),
         target=places.target(config.write, pixels=task.height * task.width, count=count, valid=valid),
         padding=(type(Dpu().padding)).from_buffer_copy(padding.tobytes()),
         width=task.width,
@@ -125,8 +122,29 @@ def describe(task: Task, places: Places, reading: Reading[Any]) -> Dpu:
         format=int(task.precision),
         halves=atom == HALF_BYTES,
     )
-    _out(result, stages.out, is_float=task.is_float)
+    operation = config.element_wise.operation if config.element_wise is not None else None
+    if operation is not None and operation.operand is None:
+        _fetch(result.element_wise, task, places)
     return result
+
+
+def choose_stages(dpu: Dpu, task: Task, places: Places, reading: Reading[Any]) -> None:
+    """The chain if there is one that knows every field of the stages, else the general form."""
+    step = reading.original
+    if dpu.chain.flags and not any(reading.chain.unread((step.dpu, step.reader))):
+        reading.used = reading.chain
+        return
+    dpu.chain = Chain()
+    if dpu.halves:
+        raise RefusedError("atoms of 8 bytes without a chain")
+    reading.used = reading.general
+    general = task.seen_by(reading.general)
+    stages = general.config
+    dpu.bias = _stage(stages.bias, general, task.bias, places, multiplies_first=False)
+    dpu.norm = _stage(stages.norm, general, task.norm, places, multiplies_first=True)
+    if stages.element_wise is not None:
+        _element_wise(dpu.element_wise, stages.element_wise, general, places)
+    _out(dpu, stages.out, is_float=task.is_float)
 
 
 def _out(result: Dpu, out: task_out_cvt.Config, *, is_float: bool) -> None:
@@ -189,18 +207,11 @@ def _clamp(clamp: stage.Clamp | None, task: Task) -> Clamp:
     return result
 
 
-def _element_wise(config: ew.Config | None, task: Task, places: Places, shared: Task) -> ElementWise:
-    """`shared`: a chain takes the operand from here."""
-    result = ElementWise(operation=_NOTHING)
-    if config is None:
-        return result
+def _element_wise(result: ElementWise, config: ew.Config, task: Task, places: Places) -> None:
     result.lookup = _lookup(config.table, places)
     result.clamp = _clamp(config.clamp, task)
     if config.operation is not None:
         _operation(result, config.operation, task)
-        if config.operation.operand is None:
-            _fetch(result, shared, places)
-    return result
 
 
 def _lookup(table: lut.Config | None, places: Places) -> Lookup:

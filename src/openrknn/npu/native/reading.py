@@ -32,6 +32,8 @@ class Way:
     def __init__(self, before: Way | None = None) -> None:
         self._before = before
         self._views: dict[int, Any] = {}
+        self._finished: set[int] = set()
+        """Configurations of which nothing is unread."""
 
     def view(self, config: T) -> T:
         """The configuration, or whatever a field holds, so that reading its fields is noted."""
@@ -63,10 +65,14 @@ class Way:
         """The fields, of what it holds as well, that are set and were not read."""
         found: list[str] = []
         self._find_unread(config, found)
+        if not found and isinstance(config, tuple):
+            self._finished.update(map(id, config))
         return iter(found)
 
     def _find_unread(self, config: object, found: list[str]) -> None:
         described = _fields_of(type(config))
+        if id(config) in self._finished:
+            return
         if not described:
             for value in config if isinstance(config, tuple) else ():
                 self._find_unread(value, found)

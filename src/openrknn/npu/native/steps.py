@@ -18,10 +18,10 @@ from openrknn.nativelib.structures import StepStructure
 from openrknn.npu.blocks import ppu
 from openrknn.npu.blocks.dpu import pipeline
 from openrknn.npu.native import chain
-from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext, choose_stages
+from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext
 from openrknn.npu.native.convolutions import convolution
 from openrknn.npu.native.places import Places, Span, refuse_overlap
-from openrknn.npu.native.program import HALF_BYTES, Task, describe
+from openrknn.npu.native.program import HALF_BYTES, Task, choose_stages, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
 from openrknn.task import dpu as task_dpu
@@ -188,10 +188,10 @@ def _flying(reading: Reading[Flying], places: Places, context: KernelContext) ->
     result = structures.Flying(
         source=cube, format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width
     )
-    result.dpu = describe(task, places, reading)
+    result.dpu = describe(task, places)
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
         result.dpu.chain = chain.build(task.seen_by(reading.chain), INT8_MAGNITUDE, places, context.tables)
-    choose_stages(result.dpu, reading)
+    choose_stages(result.dpu, task, places, reading)
     return result
 
 
@@ -212,9 +212,9 @@ def _flying_halves(reading: Reading[Flying], places: Places, context: KernelCont
         source=places.cube(reader.main, shape, "MRDMA", main=True, atom=HALF_BYTES),
         format=int(reader.precision), surfaces=count, height=reader.height, width=reader.width,
     )  # fmt: skip
-    result.dpu = describe(task, places, reading)
+    result.dpu = describe(task, places)
     result.dpu.chain = chain.build(task.seen_by(reading.chain), INT8_MAGNITUDE, places, context.tables)
-    choose_stages(result.dpu, reading)
+    choose_stages(result.dpu, task, places, reading)
     return result
 
 
