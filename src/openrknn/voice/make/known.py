@@ -125,6 +125,19 @@ KNOWN: dict[str, Known] = {
         (Package("moonshine-voice", "0.0.4"),),
         66_035_392,
     ),
+    "moonshine-base": Known(
+        "moonshine",
+        "speech to text, English, 61 M parameters; the package has its weights in int8",
+        "MIT",
+        (
+            Package(
+                "moonshine-cpp",
+                "0.1.4",
+                "sha256:f7afc662bdd3ef98815ee3b940438b456e77d5a77cea5396ed9c572785412ebd",
+            ),
+        ),
+        54_645_697,
+    ),
     "whisper-tiny": Known(
         "whisper",
         "speech to text, 99 languages, 39 M parameters",

@@ -2,29 +2,38 @@
 
 The graphs are rebuilt (`moonshine_graphs`), so only numbers and their places are taken: a product's place is in the
 name of what it gives (`.../layers.3/self_attn/q_proj/MatMul_output_0`), a norm's in the name of its weights. Weights
-may be plain, behind DequantizeLinear, or inside ONNX Runtime's own products of integers.
+may be plain, behind DequantizeLinear, inside ONNX Runtime's own products of integers, or computed from constants by
+the operators in `_FOLDED` (Moonshine base of moonshine-cpp: integers through Cast, times a scale, plus an offset).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from openrknn.onnxgraph import makers_of
+from openrknn.onnxgraph import makers_of, readers_of
 from openrknn.voice.errors import VoiceSetError
 
 Array = npt.NDArray[np.float32]
-_PLACE = re.compile(r"layers\.(\d+)/(self_attn|encoder_attn|mlp)/(q_proj|k_proj|v_proj|o_proj|fc1|fc2)/")
+_PLACE = re.compile(
+    r"layers\.(\d+)/(self_attn|encoder_attn|mlp)/(q_proj|k_proj|v_proj|o_proj|dense|fc1|fc2|up_proj|down_proj)/"
+)
+_RENAMED = {"dense": "o_proj", "up_proj": "fc1", "down_proj": "fc2"}
+"""Names of the model's first exports -> those of Hugging Face's, which are used here."""
 _INTEGER = {"MatMulIntegerToFloat": (1, 3, 5), "DynamicQuantizeMatMul": (1, 2, 3)}
 """ONNX Runtime's own products -> which inputs are weights, their scale and their zero point."""
 
 _STORED = "_quantized"
 """What ONNX Runtime puts behind the name of weights that it made integers of."""
+
+_FOLDED: dict[str, Callable[..., Array]] = {"Mul": np.multiply, "Add": np.add, "Sub": np.subtract}
+_DEEPEST = 8
+"""Operators between a constant and the product that reads it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,7 @@ class ExportedGraph:
         self.nodes: list[Any] = []
         self._collect(model.graph, 0)
         self.makers = makers_of(self.nodes)
+        self._readers = readers_of(self.nodes)
         self.inputs = {entry.name: entry for entry in model.graph.input}
 
     def _collect(self, graph: Any, depth: int) -> None:
@@ -80,12 +90,42 @@ class ExportedGraph:
         """A constant as floats, taken out of integers where it has to be."""
         if name in self.constants:
             return np.asarray(self._array(self.constants[name]))
+        if (found := self._folded(name)) is not None:
+            return found
         if f"{name}{_STORED}" in self.constants:
-            return self.dequantized(f"{name}{_STORED}", f"{name}_scale", f"{name}_zero_point")
-        maker = self.makers.get(name)
-        if maker is not None and maker.op_type == "DequantizeLinear":
-            return self.dequantized(*maker.input)
+            return self._unpacked(name)
         return None
+
+    def _unpacked(self, name: str) -> Array | None:
+        """Weights that are stored as integers under another name: what the graph computes from them alone."""
+        found, value = f"{name}{_STORED}", None
+        for _ in range(_DEEPEST):
+            behind = [node.output[0] for node in self._readers.get(found, ()) if node.op_type != "Transpose"]
+            further = self._folded(behind[0]) if behind else None
+            if further is None:
+                break
+            found, value = behind[0], further
+        return self.dequantized(f"{name}{_STORED}", f"{name}_scale", f"{name}_zero_point") if value is None else value
+
+    def _folded(self, name: str, depth: int = 0) -> Array | None:
+        """A value that is computed from constants only, or None."""
+        maker = self.makers.get(name)
+        if name in self.constants:
+            return np.asarray(self._array(self.constants[name]), np.float32)
+        if maker is None or depth > _DEEPEST:
+            return None
+        if maker.op_type == "DequantizeLinear":
+            return self.dequantized(*maker.input)
+        if maker.op_type not in ("Cast", "Transpose", *_FOLDED):
+            return None
+        parts = [self._folded(entry, depth + 1) for entry in maker.input]
+        known = [part for part in parts if part is not None]
+        if len(known) != len(parts):
+            return None
+        if maker.op_type == "Transpose":
+            axes = [list(one.ints) for one in maker.attribute if one.name == "perm"]
+            return np.ascontiguousarray(known[0].transpose(axes[0] if axes else None))
+        return np.asarray(_FOLDED[maker.op_type](*known), np.float32) if len(known) > 1 else known[0]
 
     def dequantized(self, values: str, scale: str, zero: str = "") -> Array | None:
         """(values - zero) * scale; both belong to the columns if they are several."""
@@ -135,10 +175,7 @@ def decoder_weights(model: Any, name: str) -> Weights:
     arrays = _layers(graph)
     for entry in graph.constants:
         if "embed_tokens.weight" in entry:
-            part = graph.constant(entry)
-            if entry.endswith("_quantized"):
-                stem = entry.removesuffix("_quantized")
-                part = graph.dequantized(entry, stem + "_scale", stem + "_zero_point")
+            part = graph.constant(entry.removesuffix(_STORED))
             if part is not None and part.ndim == 2 and part.shape[0] > part.shape[1]:
                 arrays["embed"] = np.asarray(part, np.float32)
     for given, found in graph.products():
@@ -158,15 +195,20 @@ def _layers(graph: ExportedGraph) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for given, found in graph.products():
         if match := _PLACE.search(given):
-            arrays.setdefault(".".join(match.groups()), found)
+            arrays.setdefault(f"{match[1]}.{match[2]}.{_RENAMED.get(match[3], match[3])}", found)
     for entry in graph.constants:
         plain = entry.split("_merged_")[0].removeprefix("model.decoder.")
-        if match := re.fullmatch(r"layers\.(\d+\.\w*layernorm)\.weight|layers\.(\d+\.mlp\.fc[12]\.bias)", plain):
-            arrays[match[1] or match[2]] = np.asarray(graph.constant(entry), np.float32)
+        if match := re.fullmatch(r"layers\.(\d+\.\w*layernorm)\.weight", plain):
+            arrays[match[1]] = np.asarray(graph.constant(entry), np.float32)
+        elif match := re.fullmatch(r"layers\.(\d+)\.mlp\.(fc1|fc2|up_proj|down_proj)\.bias", plain):
+            arrays[f"{match[1]}.mlp.{_RENAMED.get(match[2], match[2])}.bias"] = np.asarray(
+                graph.constant(entry), np.float32
+            )
         elif plain in ("layer_norm.weight", "norm.weight"):
             arrays["norm"] = np.asarray(graph.constant(entry), np.float32)
     for node in graph.nodes:
-        if node.op_type == "Expand" and node.output[0].endswith("rotary_emb/Expand_output_0"):
+        # The rates are repeated for each recording of a batch, or multiplied with the positions at once.
+        if node.op_type in ("Expand", "MatMul") and "rotary_emb/" in node.output[0] and "rotary" not in arrays:
             turns = graph.constant(node.input[0])
             if turns is not None:
                 arrays["rotary"] = np.asarray(turns, np.float32).reshape(-1)
