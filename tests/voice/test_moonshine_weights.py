@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from openrknn.voice.errors import VoiceSetError
+from openrknn.voice.make.moonshine import _pieces
 from openrknn.voice.make.moonshine_weights import ExportedGraph, Weights, decoder_weights, encoder_weights
+from openrknn.voice.tokens import write_pieces
 from tests.voice.fake_moonshine import HEADS, Fake
 
 onnx = pytest.importorskip("onnx")
@@ -90,3 +94,12 @@ def test_a_chain_without_an_end_is_left() -> None:
         [onnx.helper.make_node("Mul", ["a", "b"], ["c"]), onnx.helper.make_node("Add", ["c", "c"], ["a"])]
     )
     assert ExportedGraph(model, "encoder").constant("a") is None
+
+
+def test_a_tokenizer_without_the_marks_is_filled_up(tmp_path: Path) -> None:
+    pieces = [b"<unk>", b"<s>", b"</s>", b"a" * 200]
+    write_pieces(tmp_path / "tokenizer.bin", pieces)
+    assert _pieces(tmp_path / "tokenizer.bin", 6) == [*pieces, b"<<ST_0>>", b"<<ST_1>>"]
+    assert _pieces(tmp_path / "tokenizer.bin", 4) == pieces
+    with pytest.raises(VoiceSetError, match="4 pieces for 800 words; this is the tokenizer of another model"):
+        _pieces(tmp_path / "tokenizer.bin", 800)

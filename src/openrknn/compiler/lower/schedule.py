@@ -20,6 +20,7 @@ def schedule(low: Lowering) -> None:
     graph = low.graph
     done = {*graph.inputs, *graph.constants, ""}
     later = _write_order(low)
+    of_cpu = {name for name, readers in graph.readers().items() if readers and all(op.type == "Cpu" for op in readers)}
     waits: dict[int, int] = {}
     waiting: dict[str, list[int]] = {}
     ready: dict[tuple[bool | None, str | None], list[int]] = {}
@@ -29,7 +30,7 @@ def schedule(low: Lowering) -> None:
         for name in needed:
             waiting.setdefault(name, []).append(number)
         if not needed:
-            heapq.heappush(ready.setdefault((_is_cpu(low, op), _table(low, op)), []), number)
+            heapq.heappush(ready.setdefault((_is_cpu(low, op, of_cpu), _table(low, op)), []), number)
     ordered: list[Op] = []
     loaded: str | None = None
     side = True
@@ -49,7 +50,7 @@ def schedule(low: Lowering) -> None:
                 waits[number] -= 1
                 if not waits[number]:
                     next_op = graph.ops[number]
-                    heapq.heappush(ready.setdefault((_is_cpu(low, next_op), _table(low, next_op)), []), number)
+                    heapq.heappush(ready.setdefault((_is_cpu(low, next_op, of_cpu), _table(low, next_op)), []), number)
     assert len(ordered) == len(graph.ops), "operators wait for each other"
     graph.ops = ordered
 
@@ -92,12 +93,15 @@ def _write_order(low: Lowering) -> dict[str, str]:
     return later
 
 
-def _is_cpu(low: Lowering, op: Op) -> bool | None:
-    """Which side does it; None: neither, or it may be both (channels stay where they are: an address)."""
+def _is_cpu(low: Lowering, op: Op, of_cpu: set[str]) -> bool | None:
+    """Which side does it; None: neither, or it may be both (channels stay where they are: an address).
+
+    `of_cpu`: values that only the CPU reads; moving those is its work, too.
+    """
     if op.type == "Reshape" and op.inputs[0] in low.graph.values:
         before, after = (low.graph.values[name].cube for name in (op.inputs[0], op.output))
         is_same = before[0] == after[0] and op.inputs[0] not in low.graph.inputs and op.output not in low.graph.outputs
-        return None if is_same else True
+        return None if is_same and op.output not in of_cpu else True
     return op.type in {"Cpu", "Reshape"}
 
 

@@ -10,6 +10,7 @@ from openrknn.compiler.normalise.activations import find_activations
 from openrknn.compiler.normalise.attention import normalise_softmax, place_attention
 from openrknn.compiler.normalise.bilinear import normalise_linear_resize
 from openrknn.compiler.normalise.binary import normalise_binary
+from openrknn.compiler.normalise.choices import find_choices
 from openrknn.compiler.normalise.clean import clean
 from openrknn.compiler.normalise.ends import flatten_ends, join_ends
 from openrknn.compiler.normalise.epsilons import raise_epsilons
@@ -60,6 +61,7 @@ Entry = Pass[Situation]
 
 
 PASSES: tuple[Entry, ...] = (
+    Pass("find_choices", lambda graph, _: find_choices(graph), lambda now: not now.calibrated),
     plain(place_integers),
     plain(find_layer_norms),
     Pass(

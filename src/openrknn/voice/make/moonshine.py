@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weight
 from openrknn.voice.make.nets import find_below
 from openrknn.voice.moonshine import Stem, padded, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
+from openrknn.voice.tokens import read_pieces, write_pieces
 
 PRECISIONS = ("fp16", "mixed")
 WHY = (
@@ -32,6 +32,7 @@ _STEPS = (2, 4, 6, 10, 15, 30)
 """Seconds that the decoder has graphs for: fewer, as they differ only in how much sound they see, which costs less."""
 _RATE = 16_000
 _LEVELS = 256
+_MOST_MARKS = 768
 _POSITIONS = 194
 """As many tokens as Moonshine was trained for."""
 
@@ -69,7 +70,7 @@ def make(
     tokens = find_below(source, "tokenizer.bin", "*tokenizer*.bin")
     report("tables", 1, steps)
     _tables(folder / "tables.npz", encoder)
-    shutil.copyfile(tokens, folder / "tokens.bin")
+    write_pieces(folder / "tokens.bin", _pieces(tokens, len(decoder["embed"])))
     report("compiling the encoder", 2, steps)
     times = [stem_frames(round(seconds * _RATE)) for seconds in buckets]
     width = encoder.width
@@ -97,6 +98,15 @@ def make(
     )  # fmt: skip
     write_set(made)
     return made
+
+
+def _pieces(path: Path, words: int) -> list[bytes]:
+    """Of all words that the decoder knows: some files end before the marks, which are never said."""
+    pieces = read_pieces(path)
+    missing = words - len(pieces)
+    if missing > _MOST_MARKS:
+        raise VoiceSetError(f"{path}: {len(pieces)} pieces for {words} words; this is the tokenizer of another model")
+    return [*pieces, *(f"<<ST_{number}>>".encode() for number in range(missing))]
 
 
 def _decoder(source: Path) -> Weights:

@@ -41,6 +41,7 @@ def make(source: Path, folder: Path, target: str = "rk3588", *, name: str = "tra
     length, shift = (_number(facts, key, source) for key in ("T", "decode_chunk_len"))
     context = _number({one.key: one.value for one in nets["decoder"].metadata_props}, "context_size", source)
     states = _states(nets["encoder"], source)
+    turned_states(nets["encoder"])
     before = plain_lookup(nets["decoder"], source)
     files = {"tokens": "tokens.txt"}
     for role, model in nets.items():
@@ -144,6 +145,63 @@ def _states(model: Any, source: Path) -> dict[str, str]:
     if not pairs:
         raise VoiceSetError(f"{source}: the encoder has no states: a model for whole recordings, not for streams")
     return pairs
+
+
+_WHOLE_CHANNELS, _WHOLE_FRAMES = 16, 4
+
+
+def turned_states(model: Any) -> None:
+    """States of frames, [T, 1, C] or the like, become [1, C, 1, T], the NPU's order, where they enter and leave.
+
+    Nobody but the encoder reads them, so in this order a chunk's states need not be transposed twice. Outputs end at
+    whole groups of channels and frames: a state of other sizes would have to be copied, and stays as it is.
+    """
+    from onnx import TensorProto, helper
+
+    graph, shapes = model.graph, _shapes(model)
+    kept = {one.name: one for one in graph.input}
+    outputs = {one.name.removeprefix("new_"): one for one in graph.output[1:]}
+    before, after = [], []
+    for name in list(outputs):
+        readers = [node for node in graph.node if name in node.input]
+        shape = shapes[name]
+        wide = [axis for axis, size in enumerate(shape) if size != 1]
+        if len(readers) != 1 or readers[0].op_type != "Concat" or len(wide) != 2 or len(shape) < 3:
+            continue
+        time = next(one.i for one in readers[0].attribute if one.name == "axis") % len(shape)
+        if time not in wide or kept[name].type.tensor_type.elem_type != TensorProto.FLOAT:
+            continue
+        channels = next(axis for axis in wide if axis != time)
+        if shape[channels] % _WHOLE_CHANNELS or shape[time] % _WHOLE_FRAMES:
+            continue
+        turned = (1, shape[channels], 1, shape[time])
+        plain, given = f"{name}_plain", outputs[name].name
+        for node in graph.node:
+            node.input[:] = [f"{given}_plain" if one == given else plain if one == name else one for one in node.input]
+            node.output[:] = [f"{given}_plain" if one == given else one for one in node.output]
+        is_turned = time < channels
+        flat = [shape[axis] for axis in wide]
+        before += _moved(model, name, plain, [flat[::-1] if is_turned else flat, shape], is_turned)
+        after += _moved(model, f"{given}_plain", given, [flat, turned], is_turned)
+        for entry in (kept[name], outputs[name]):
+            entry.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, turned))
+    nodes = [*before, *graph.node, *after]
+    del graph.node[:], graph.value_info[:]
+    graph.node.extend(nodes)
+
+
+def _moved(model: Any, source: str, target: str, shapes: list[Any], is_turned: bool) -> list[Any]:
+    """As a matrix, perhaps transposed, and in a shape of its own."""
+    import numpy as np
+    from onnx import helper, numpy_helper
+
+    names = [f"{target}_{part}" for part in ("flat_shape", "last_shape", "flat", "turned")]
+    for name, shape in zip(names[:2], shapes, strict=True):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), name))
+    made = [helper.make_node("Reshape", [source, names[0]], [names[2]])]
+    if is_turned:
+        made.append(helper.make_node("Transpose", [names[2]], [names[3]], perm=[1, 0]))
+    return [*made, helper.make_node("Reshape", [made[-1].output[0], names[1]], [target])]
 
 
 def _shapes(model: Any) -> dict[str, tuple[int, ...]]:

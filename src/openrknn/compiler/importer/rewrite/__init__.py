@@ -15,6 +15,7 @@ from openrknn.compiler.identity import TooManyError
 from openrknn.compiler.importer.rewrite import (
     control,
     einsum,
+    frames,
     functions,
     moves,
     normalisation,
@@ -44,6 +45,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         **resize.RULES,
         **slices.RULES,
         **windows.RULES,
+        **frames.RULES,  # these fall back to rules above
     }
 )
 """Operator type, with its domain in front where it is not ONNX's own -> the rule."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from openrknn.compiler.importer.rewrite.frames import biased_norm
 from openrknn.compiler.importer.rewrite.masks import added_mask, chosen_mask, no_nan
 from openrknn.compiler.importer.rewrite.normalisation import cosine
 from openrknn.compiler.importer.rewrite.reductions import variance
@@ -118,6 +119,8 @@ def _arithmetic(writer: Writer, node: Any) -> None:
         _flattened(writer, node, shape)
     elif node.op_type == "Add" and added_mask(writer, node):
         return
+    elif node.op_type == "Mul":
+        biased_norm(writer, node)
     elif node.op_type in {"Sub", "Div"}:
         variance(writer, node)
         cosine(writer, node)
