@@ -45,6 +45,7 @@ ALLOWED = {
     "compiler/importer/formats/pytorch/widen.py": "which attribute holds the number type",
     "compiler/importer/lazy.py": HANDLER,
     "compiler/importer/rewrite/__init__.py": "what rules write that takes floats only",
+    "compiler/importer/rewrite/frames.py": HANDLER,
     "compiler/importer/rewrite/functions.py": HANDLER,
     "compiler/importer/rewrite/masks.py": PATTERN,
     "compiler/importer/rewrite/moves.py": HANDLER,
@@ -77,6 +78,7 @@ ALLOWED = {
     "runtime/operators/reduce.py": HANDLER,
     "runtime/operators/table.py": HANDLER,
     "voice/make/moonshine.py": "the layers of one network",
+    "voice/make/moonshine_weights.py": "what weights of one network are unpacked with",
     "voice/make/transducer.py": "what stands between an input and the rows that it chooses, in one network",
 }
 
