@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHE", "Programs", "Ready"]
 
-_CODE = ("chips.py", "numerics.py", "npu", "isa", "nativelib", "compute", "device", "layout")
+_CODE = ("chips.py", "numerics.py", "npu", "chip", "task", "isa", "nativelib", "compute", "device", "layout")
 """What makes programs, in the package."""
 CACHE = FileCache("programs", most_bytes=4 << 30)
 _FETCHED_BYTES = 32 << 20
