@@ -1,6 +1,6 @@
 """What language models cost by the cost model, next to what the vendor publishes: the table of docs/llm-internals.md.
 
-    python -m benchmarks.llm_estimates [--large] [--write]
+    python -m benchmarks.llm_estimates [--large] [--batch] [--write]
 
 The shapes are those of the models, the weights are not: time depends on sizes only. Three layers and two blocks of the
 head are compiled for each chip; further layers cost what the second one does, further blocks what the second one does.
@@ -35,6 +35,8 @@ from openrknn.llm.weights import Floats
 PAGE = Path(__file__).parent.parent / "docs" / "llm-internals.md"
 BEGIN, END = "<!-- estimates: written by benchmarks/llm_estimates.py -->\n", "<!-- estimates end -->\n"
 LARGE_BEGIN, LARGE_END = BEGIN.replace("estimates:", "large estimates:"), END.replace("estimates", "large estimates")
+BATCH_BEGIN, BATCH_END = "<!-- batch estimates: by llm_estimates --batch -->\n", "<!-- batch estimates end -->\n"
+BATCHES, BATCH_MODELS = (2, 4, 8, 16), ("SmolLM2-135M", "Qwen2.5-1.5B")
 CHIPS = ("rk3588", "rk3576", "rk3562", "rk3566")
 CAPACITY, PROMPT = 512, 128
 _BUILT, _BLOCKS = 3, 2
@@ -129,16 +131,16 @@ def weight_bytes(model: Model, size: int) -> int:
     return size * (layer * model.layers + model.width * model.vocabulary)
 
 
-def whole(model: Model, chip: str, tokens: int, *, int8: bool) -> Whole:
+def whole(model: Model, chip: str, tokens: int, *, int8: bool, sequences: int = 1) -> Whole:
     """Compile a part, add up the rest."""
     options = CompileOptions(target=chip, fp16=True)
     target = target_of(options.chip)
     vocabulary = min(model.vocabulary, _BLOCKS * MOST_COLUMNS)
     source = Shapes(model, _BUILT, vocabulary)
     products = IntegerProducts(source.quantised() if int8 else None)
-    built = build_graph(
-        StepGraph(source, target, CAPACITY, tokens, tokens == 1, {}, products).build(), options, {}, joined=True
-    )
+    has_head = tokens == 1 or sequences > 1
+    step = StepGraph(source, target, CAPACITY, tokens, has_head, {}, products, sequences=sequences)
+    built = build_graph(step.build(), options, {}, joined=True)
     cores = JOINED_CORES if JOINED_CORES in built.costs else 1
     cost = built.costs[cores]
     seconds, tasks = _sums(cost, ":layers.1.")
@@ -192,6 +194,24 @@ def large_table() -> str:
     return "\n".join([*lines, ""])
 
 
+def batch_table() -> str:
+    """Tokens a second of all sequences together on RK3588, in Markdown."""
+    lines = [
+        f"| model | | one | {' | '.join(f'{count} sequences' for count in BATCHES)} |",
+        f"|---|---|---:|{'---:|' * len(BATCHES)}",
+    ]
+    for model in MODELS:
+        for form, int8 in (("fp16", False), ("w8a8", True)) if model.name in BATCH_MODELS else ():
+            cells = [model.name, form]
+            for count in (1, *BATCHES):
+                tokens = 1 if count == 1 else -(-count // 8) * 8
+                made = whole(model, "rk3588", tokens, int8=int8, sequences=count)
+                cells.append(f"{1e3 * count / made.time_ms:.1f} ({made.time_ms:.1f} ms)")
+            lines.append(f"| {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    return "\n".join([*lines, ""])
+
+
 def _large_row(model: Model, form: str, *, int8: bool) -> str:
     source = Shapes(model, model.layers, model.vocabulary)
     products = IntegerProducts(source.quantised() if int8 else None)
@@ -227,10 +247,16 @@ def _row(model: Model, form: str, chip: str, *, int8: bool) -> str:
 def main() -> None:
     """Print the table, or put it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", action="store_true", help="several sequences instead")
     parser.add_argument("--write", action="store_true", help="into docs/llm-internals.md")
     parser.add_argument("--large", action="store_true", help="models that need several address spaces")
     asked = parser.parse_args()
-    text, begin, end = (large_table(), LARGE_BEGIN, LARGE_END) if asked.large else (table(), BEGIN, END)
+    make, begin, end = table, BEGIN, END
+    if asked.large:
+        make, begin, end = large_table, LARGE_BEGIN, LARGE_END
+    elif asked.batch:
+        make, begin, end = batch_table, BATCH_BEGIN, BATCH_END
+    text = make()
     print(text)
     if asked.write:
         before, _, rest = PAGE.read_text().partition(begin)

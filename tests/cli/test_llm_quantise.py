@@ -126,3 +126,18 @@ def test_a_graph_for_drafts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         np.testing.assert_allclose(together, single, atol=0.05 * float(np.abs(single).max()))
     wrong = run(capsys, "llm", "compile", model, "-o", tmp_path / "other.rknnz", "--context", 32, "--drafts", 5)
     assert (wrong.code, "few=5: 8 can be" in wrong.err) == (2, True)
+
+
+def test_a_graph_of_several_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`compile --batch 3`, then `bench`: measured, and estimated for a board."""
+    model, made = write_chat_model(tmp_path / "model.gguf"), tmp_path / "model.rknnz"
+    result = run(capsys, "llm", "compile", model, "-o", made, "--context", 32, "--batch", 3, "--json")
+    assert result.code == 0, result.err
+    rows = json.loads(result.out)["estimates"]
+    assert [(row["tokens"], row["sequences"]) for row in rows if row["sequences"] > 1] == [(3, 3)]
+    told = run(capsys, "llm", "bench", made, "--device", "software", "--prompt", 4, "--tokens", 4, "--repeat", 1)
+    assert told.code == 0, told.err
+    assert "3 sequences" in told.out
+    assert "3 at a time, of as many sequences" in told.out
+    wrong = run(capsys, "llm", "compile", model, "-o", tmp_path / "other.rknnz", "--context", 32, "--batch", 1)
+    assert (wrong.code, "batch=1: 2 to 16" in wrong.err) == (2, True)

@@ -33,7 +33,7 @@ RK3588 = CHIPS["rk3588"]
 def compiled(request: pytest.FixtureRequest) -> CompiledLanguage:
     source = MemorySource(**CHANGES)
     given = source if request.param == "fp16" else quantise_language(source, [TOKENS], online=True)
-    return compile_language(given, capacity=64, prefill=(32,), few=8, cores=3)
+    return compile_language(given, capacity=64, prefill=(32,), few=8, batch=2, cores=3)
 
 
 class Shuffled(SoftwareDevice):
@@ -61,12 +61,15 @@ def run(engine: NpuEngine) -> list[bytes]:
     cache = engine.new_cache()
     found = [engine.forward(cache, TOKENS).tobytes(), engine.forward(cache, [5]).tobytes()]
     found.append(engine.forward(cache, [6, 7, 8], all_logits=True).tobytes())
-    return [*found, engine.rows_of(cache).tobytes()]
+    other = engine.new_cache()
+    engine.forward(other, [9])
+    found.append(engine.forward_batch([cache, other], [10, 11]).tobytes())
+    return [*found, engine.rows_of(cache).tobytes(), engine.rows_of(other).tobytes()]
 
 
 @pytest.fixture(scope="module")
 def wanted(compiled: CompiledLanguage) -> list[bytes]:
-    with NpuEngine(compiled.data, "software", cores=1) as engine:
+    with NpuEngine(compiled.data, "software", cores=1, batch=2) as engine:
         return run(engine)
 
 
@@ -75,7 +78,7 @@ def test_cores_need_nothing_of_each_other_between_meetings(
     compiled: CompiledLanguage, wanted: list[bytes], order: tuple[int, ...]
 ) -> None:
     with Shuffled(order) as device:
-        with NpuEngine(compiled.data, device, cores=3) as engine:
+        with NpuEngine(compiled.data, device, cores=3, batch=2) as engine:
             assert run(engine) == wanted
         assert len(set(device.meetings)) == 1
         assert device.meetings[0] > 10

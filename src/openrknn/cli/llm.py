@@ -39,7 +39,7 @@ EXAMPLES = (
     "openrknn llm inspect model.gguf",
     "openrknn llm compile model.gguf -o model.rknnz --target rk3588 --context 2048",
     "openrknn llm compile model.gguf -o model.rknnz --precision w8a8 --calibrate book.txt",
-    "openrknn llm compile model.gguf -o model.rknnz --drafts 8",
+    "openrknn llm compile model.gguf -o model.rknnz --drafts 8 --batch 4",
     "openrknn llm bench smollm2-135m-instruct --prompt 128 --tokens 64",
     "openrknn llm perplexity model.gguf book.txt --window 512",
     "openrknn llm quantise model.gguf book.txt --calibrate other.txt --report page.html -o model.rknnz",
@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="compile: tokens that a conversation may have (1024)")  # fmt: skip
     parser.add_argument("--drafts", type=number("8 or 0", 0, 8, whole=True), metavar="N", default=0,
                         help="compile, quantise: 8 adds a graph that verifies eight drafts a run (0)")  # fmt: skip
+    parser.add_argument("--batch", type=number("2 to 16 or 0", 0, 16, whole=True), metavar="N", default=0,
+                        help="compile, quantise: a graph of a token of each of N sequences (0)")  # fmt: skip
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
     parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
@@ -93,7 +95,7 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             return run_quantise(arguments, output)
     except ImportError as error:
         raise CommandError(missing(error, "llm")) from None
-    opened = open_model(model, device=arguments.device, sequences=1)
+    opened = open_model(model, device=arguments.device, sequences=2 if action == "bench" else 1)
     try:
         if opened.details.notice and action != "inspect":
             Output.complain(f"{opened.details.name}: {opened.details.notice}")
@@ -149,31 +151,38 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         if precision != "fp16":
             given, kept = quantised_model(arguments, source, open_tokenizer(path), tell, digest)
         made = compile_language(given, arguments.target, capacity=capacity, few=arguments.drafts,
-                                assets=assets_of(path), progress=tell, resume=digest)  # fmt: skip
+                                batch=arguments.batch, assets=assets_of(path), progress=tell,
+                                resume=digest)  # fmt: skip
     save_language(made, arguments.output, output)
     if kept is not None:
         kept.clear()
     size = Path(arguments.output).stat().st_size
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, {precision}, {size_text(size)}")
-    rows = _estimates(made.shared_costs, output)
+    rows = _estimates(made.shared_costs, output, arguments.batch, made.batch_cost)
     output.data({"path": arguments.output, "target": arguments.target, "precision": precision, "size_bytes": size,
                  "estimates": rows})  # fmt: skip
     return 0
 
 
-def _estimates(costs: Mapping[int, Cost], output: Output) -> list[dict[str, Any]]:
-    """What a board is expected to take, by tokens at a time."""
-    for tokens, cost in costs.items():
+def _estimates(
+    costs: Mapping[int, Cost], output: Output, batch: int = 0, together: Cost | None = None
+) -> list[dict[str, Any]]:
+    """What a board is expected to take, by tokens at a time: of one sequence, and one of each of several."""
+    every = [(tokens, 1, cost) for tokens, cost in costs.items()]
+    every += [] if together is None else [(batch, batch, together)]
+    for tokens, sequences, cost in every:
         if cost.time_ms and cost.low_ms and cost.high_ms:
             times = f"{cost.time_ms:.1f} ms estimated ({cost.low_ms:.1f} to {cost.high_ms:.1f})"
             slow = "" if cost.open_driver_ms is None else f", with an open driver's job start {cost.open_driver_ms:.1f}"
-            output.line(f"{tokens:4} at a time: {times}{slow}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
+            of = "" if sequences == 1 else ", of as many sequences"
+            output.line(f"{tokens:4} at a time{of}: {times}{slow}, {1000 * tokens / cost.time_ms:.1f} tokens/s, "
                         f"{cost.submits} submit{'s' * (cost.submits > 1)}, "
                         f"{size_text(cost.moved_bytes)} moved")  # fmt: skip
-    return [{"tokens": tokens, "time_ms": cost.time_ms, "low_ms": cost.low_ms, "high_ms": cost.high_ms,
-             "open_driver_ms": cost.open_driver_ms, "submits": cost.submits, "moved_bytes": cost.moved_bytes}
-            for tokens, cost in costs.items()]  # fmt: skip
+    return [{"tokens": tokens, "sequences": sequences, "time_ms": cost.time_ms, "low_ms": cost.low_ms,
+             "high_ms": cost.high_ms, "open_driver_ms": cost.open_driver_ms, "submits": cost.submits,
+             "moved_bytes": cost.moved_bytes}
+            for tokens, sequences, cost in every]  # fmt: skip
 
 
 def _distances(found: BoardCosts, output: Output) -> list[dict[str, Any]]:
@@ -254,30 +263,37 @@ def _inspect(opened: LanguageModel, _: argparse.Namespace, output: Output) -> in
 
 def _bench(opened: LanguageModel, arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.llm.file import LanguageFile
-    from openrknn.llm.measuring import board_costs, measure_speed
+    from openrknn.llm.measuring import board_costs, measure_batch, measure_speed
 
+    file = getattr(opened.generator.engine, "file", None)
+    batch, together = file.batch if isinstance(file, LanguageFile) else 0, 0.0
     with stages(output) as tell:
         found = measure_speed(opened.generator.engine, prompt=arguments.prompt, tokens=arguments.tokens,
                               repeats=arguments.repeat, progress=tell)  # fmt: skip
+        if batch:
+            together = measure_batch(opened.generator.engine, batch, tokens=arguments.tokens, repeats=arguments.repeat,
+                                     progress=tell)  # fmt: skip
     seconds = f"{found.prompt_tokens} in {found.prompt_seconds:.3f} s"
     output.line(f"prompt      {found.prompt_rate:8.2f} tokens/s  ({seconds})")
     output.line(
         f"generation  {found.generation_rate:8.2f} tokens/s  "
         f"({1000 * found.generation_seconds / found.generated_tokens:.1f} ms a token)"
     )
+    if batch:
+        output.line(f"{batch} sequences {together:8.2f} tokens/s  (all together)")
     rows: list[dict[str, Any]] = []
     limits: list[dict[str, Any]] = []
-    file = getattr(opened.generator.engine, "file", None)
     if isinstance(file, LanguageFile):
         there = board_costs(file)
         output.line(f"on a board with {file.target}, {there.cores} core{'s' * (there.cores > 1)}:")
-        rows, limits = _estimates(there.costs, output), _distances(there, output)
+        rows = _estimates(there.costs, output, there.batch, there.batch_cost)
+        limits = _distances(there, output)
     output.value(f"{found.generation_rate:.3f}") if not output.is_human else None
     output.data({
         "estimates": rows, "limits": limits,
         "model": opened.details.name, "notice": opened.details.notice, "prompt_tokens": found.prompt_tokens,
         "prompt_tokens_per_second": found.prompt_rate, "generated_tokens": found.generated_tokens,
-        "tokens_per_second": found.generation_rate,
+        "tokens_per_second": found.generation_rate, "batch": batch, "batch_tokens_per_second": together or None,
     })  # fmt: skip
     return 0
 

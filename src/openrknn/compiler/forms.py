@@ -199,6 +199,11 @@ class CachedAttention:
     """Tokens that one sees, itself included; 0: all before it."""
     cap: float = 0.0
     """Scores are this times tanh of what the product gives, which is masked behind it (`MaskScores`); 0: no cap."""
+    masks: tuple[int, ...] = ()
+    """Not empty: each token belongs to a sequence of its own with its own cache; first pixels of their masks.
+
+    Tokens behind the last sequence see nothing but themselves.
+    """
 
     @property
     def shared(self) -> int:

@@ -6,9 +6,10 @@ Path("model.rknnz").write_bytes(data)
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -55,6 +56,7 @@ PREFILL = (32, 128)
 _CHUNK = 32
 _FEW = 8
 """An atom of fp16."""
+_MOST_BATCH = 16
 _MOST_TOKENS = 1024
 _ROWS = 4096
 _SQUARES = "squares"
@@ -73,6 +75,8 @@ class CompiledLanguage:
     """By tokens, on one core."""
     shared_costs: Mapping[int, Cost]
     """The same on all cores that the file has lists for."""
+    batch_cost: Cost | None = None
+    """One token of each sequence of the batch, on all cores that the file has lists for."""
     kept: KeptParts | None = field(default=None, repr=False)
     """What an interrupted compilation would go on from."""
 
@@ -104,6 +108,7 @@ def compile_language(
     capacity: int = 1024,
     prefill: Sequence[int] = PREFILL,
     few: int = 0,
+    batch: int = 0,
     cores: int | None = None,
     assets: Mapping[str, bytes] | None = None,
     progress: Progress | None = None,
@@ -114,13 +119,14 @@ def compile_language(
 
     `prefill`: numbers of tokens, multiples of 32, that a graph without logits takes at once. A model of embeddings has
     graphs of whole texts instead, of these sizes and of `capacity`. `few`: 8 for a graph of eight tokens that gives
-    the logits of each, for drafts and short prompts; 0 for none. `cores`: 1 for no task lists of several cores, 3 for
-    lists that share all that can be shared; None shares what is faster by estimate. `progress` is called with (stage,
-    done, of). `resume`: a digest of the model's files (`resume.source_digest`); parts that are finished are kept in the
-    user's cache until `CompiledLanguage.save` has written the file, and a compilation that was interrupted takes them
-    from there. `domain_bytes`: what one address space of the NPU has room for; a model that needs more is compiled in
-    several parts, each of which is a job of a step (`domains`). Raises `OptionError` for what this chip or this version
-    cannot do.
+    the logits of each, for drafts and short prompts; 0 for none. `batch`: from 2 to 16 for a graph that takes one token
+    of each of so many sequences and reads the weights once for all of them; 0 for none. `cores`: 1 for no task lists of
+    several cores, 3 for lists that share all that can be shared; None shares what is faster by estimate. `progress` is
+    called with (stage, done, of). `resume`: a digest of the model's files (`resume.source_digest`); parts that are
+    finished are kept in the user's cache until `CompiledLanguage.save` has written the file, and a compilation that was
+    interrupted takes them from there. `domain_bytes`: what one address space of the NPU has room for; a model that
+    needs more is compiled in several parts, each of which is a job of a step (`domains`). Raises `OptionError` for what
+    this chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
@@ -130,13 +136,12 @@ def compile_language(
     check(source.config, chip, capacity)
     _check_products(source, products, target)
     _check_options(source, capacity, prefill, few)
+    _check_batch(source, products, capacity, batch, domain_bytes)
     spans = spans_of(source.config, products, capacity, domain_bytes,
                      can_int8=quantised is None and chip.scales_tables)  # fmt: skip
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
-    sizes = [1, *([few] if few else []), *sorted(set(prefill))]
-    if is_text:
-        sizes = sorted({one for one in prefill if one < capacity} | {capacity})
+    entries = _entries(capacity if is_text else 0, prefill, few, batch)
     kept = None if resume is None else KeptParts.of(resume, options.chip.name, quantised)
     tell("measure", 0, 1)
     squares = _squares(source, kept)
@@ -147,38 +152,50 @@ def compile_language(
     shared: dict[int, Cost] = {}
     packed: MutableMapping[str, Any] = {} if kept is None else kept
     inside: dict[str, Sequence[bytes | memoryview]] = {}
+    batch_cost: Cost | None = None
     for part, span in enumerate(spans):
         models: list[Model] = []
-        for tokens in sizes:
-            number, every = part * len(sizes) + len(models), len(sizes) * len(spans)
+        for entry in entries:
+            number, every = part * len(entries) + len(models), len(entries) * len(spans)
             tell("lower", number * _PARTS, every * _PARTS)
-            has_head = tokens in (1, few) and not is_text and span == spans[-1]
-            shape = source, chip, 0 if is_text else capacity, tokens, has_head
-            step = StepGraph(*shape, divisors, products, packed, numbers, stream, span)
+            shape = source, chip, 0 if is_text else capacity, entry.tokens, entry.logits and span == spans[-1]
+            step = StepGraph(*shape, divisors, products, packed, numbers, stream, span, entry.sequences,
+                             max(0, batch - 1))  # fmt: skip
             step.constants.watch = partial(_tell_share, tell, number, every)
             built = build_graph(step.build(), options, packed, joined=True)
             models.append(built.model)
             alone, together = built.costs[1], built.costs.get(JOINED_CORES, built.costs[1])
-            for sums, cost in ((costs, alone), (shared, together)):
-                sums[tokens] = sums[tokens] + cost if part else cost
+            batch_cost = together if entry.sequences > 1 else None
+            for sums, cost in ((costs, alone), (shared, together)) if batch_cost is None else ():
+                sums[entry.tokens] = sums[entry.tokens] + cost if part else cost
             del built, step
         inside[step_name(part)] = graphs = encode_pieces(join_models(models))
-        check_part(sum(map(len, graphs)), config, span, capacity, domain_bytes)
+        check_part(sum(map(len, graphs)), config, span, max(1, batch) * capacity, domain_bytes)
+    if batch_cost is not None:  # the last graph of the only part
+        entries[-1] = replace(entries[-1], least=_least(batch, batch_cost, shared[1]))
     tell("write", 0, 1)
     inside[EMBEDDING] = list(_embedding(source, stream))
-    if "positions" in source.names():
-        inside[POSITIONS] = [_positions(source, capacity)]
+    inside |= {POSITIONS: [_positions(source, capacity)]} if "positions" in source.names() else {}
     inside |= {ASSETS + name: [one] for name, one in (assets or {}).items()}
     prefix = None if quantised is None else quantised.prefix
-    if quantised is not None and prefix is not None:
-        inside[PREFIX] = [prefix_bytes(quantised, prefix)]
+    inside |= {} if quantised is None or prefix is None else {PREFIX: [prefix_bytes(quantised, prefix)]}
     file = LanguageFile(
-        options.chip.name, capacity, tuple(StepEntry(one, one in (1, few) and not is_text) for one in sizes),
+        options.chip.name, capacity, tuple(entries),
         _layout(chip, config.head_size, capacity), f"openrknn {openrknn.__version__}", prefix,
         tuple(first for first, _ in spans[1:]), config=config,
     )  # fmt: skip
     tell("write", 1, 1)
-    return CompiledLanguage(file, inside, costs, shared, kept)
+    return CompiledLanguage(file, inside, costs, shared, batch_cost, kept)
+
+
+def _entries(text: int, prefill: Sequence[int], few: int, batch: int) -> list[StepEntry]:
+    """Graphs of the file, that of one token first; `text`: tokens of the longest whole text, 0 of a text generator."""
+    if text:
+        return [StepEntry(one, logits=False) for one in sorted({one for one in prefill if one < text} | {text})]
+    steps = [StepEntry(one, logits=True) for one in (1, few) if one]
+    chunks = [StepEntry(one, logits=False) for one in sorted(set(prefill))]
+    together = [StepEntry(-(-batch // _FEW) * _FEW, logits=True, sequences=batch)] if batch else []
+    return [*steps, *chunks, *together]
 
 
 def _squares(source: WeightSource, kept: KeptParts | None) -> dict[str, float]:
@@ -188,6 +205,29 @@ def _squares(source: WeightSource, kept: KeptParts | None) -> dict[str, float]:
         if kept is not None:
             kept.put_numbers(_SQUARES, found)
     return found
+
+
+def _check_batch(
+    source: WeightSource, products: IntegerProducts, capacity: int, batch: int, domain_bytes: int
+) -> None:
+    if not batch:
+        return
+    if not 2 <= batch <= _MOST_BATCH:
+        raise OptionError(f"batch={batch}: 2 to {_MOST_BATCH} sequences can be, or 0 for no such graph")
+    if makes_embeddings(source.config) or source.config.attention_softcap:
+        raise OptionError(f"batch={batch}: models of embeddings and models with soft caps of scores have no such graph")
+    if len(spans_of(source.config, products, batch * capacity, domain_bytes)) > 1:
+        raise OptionError(
+            f"batch={batch}: the weights and the keys and values of so many sequences do not fit into one address "
+            "space; choose a smaller batch or capacity, or 0"
+        )
+
+
+def _least(sequences: int, together: Cost, alone: Cost) -> int:
+    """Sequences from which on a batch is faster than one after the other."""
+    if not together.time_ms or not alone.time_ms:
+        return 2
+    return min(sequences, max(2, math.floor(together.time_ms / alone.time_ms) + 1))
 
 
 def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:

@@ -19,7 +19,7 @@ from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
-from openrknn.llm.npu import check_ports
+from openrknn.llm.npu_limits import check_ports
 from openrknn.llm.ports import Ports, makes_embeddings
 from openrknn.llm.reference import pool, visible
 from openrknn.llm.step_inputs import HIDDEN, Rotations

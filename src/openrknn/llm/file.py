@@ -24,13 +24,14 @@ from openrknn.container.bundle import forget_pages, format_in, read_zip, write_z
 from openrknn.container.dataclass_json import from_plain
 from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.config import LanguageConfig, Rope
-from openrknn.llm.ports import makes_embeddings, part_config
+from openrknn.llm.ports import Ports, makes_embeddings, part_config
 
 FORMAT, _VERSION = "openrknn-language", 2
 STEP, EMBEDDING, POSITIONS, PREFIX, ASSETS = "step.rknn", "embedding.bin", "positions.bin", "prefix.bin", "assets/"
 _MOST = 1 << 31
 MOST_PARTS = 16
 """Of a model: IOMMU domains of the vendor's driver."""
+_OPTIONAL = "made_by", "prefix", "cuts", "sequences", "least"
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -41,6 +42,10 @@ class StepEntry:
     tokens: int
     logits: bool
     """Whether it computes logits, of each of its tokens."""
+    sequences: int = 1
+    """More than one: it takes one token of each."""
+    least: int = 2
+    """Of several sequences: from how many on it is faster than one after the other, by estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,16 @@ class LanguageFile:
     """The number of the part that this is a view of (`parts`)."""
     first: int = 0
     """Its first layer, as the whole model counts them."""
+
+    @property
+    def batch(self) -> int:
+        """Sequences of the graph that takes one token of each, or 0."""
+        return max((one.sequences for one in self.graphs if one.sequences > 1), default=0)
+
+    def ports(self, entry: StepEntry) -> Ports:
+        """What one of the graphs takes and gives."""
+        capacity = 0 if makes_embeddings(self.config) else self.capacity
+        return Ports(self.config, capacity, entry.tokens, self.continues, entry.sequences, max(0, self.batch - 1))
 
     @property
     def step(self) -> bytes | memoryview:
@@ -167,7 +182,7 @@ def read_language(source: str | os.PathLike[str] | bytes) -> LanguageFile:
     try:
         config = _config(manifest["config"])
         given = {"config": config, "files": files, "path": path, "part": 0, "first": 0}
-        file = from_plain(LanguageFile, manifest, ("made_by", "prefix", "cuts"), **given)
+        file = from_plain(LanguageFile, manifest, _OPTIONAL, **given)
     except _WRONG as error:
         raise BadTextError(f"the manifest of {name} is not one of a language model: {error!r}") from None
     _check(file, name)
@@ -207,6 +222,11 @@ def _check(file: LanguageFile, name: str) -> None:
         _check_texts(file, name)
     elif not any(one.tokens == 1 and one.logits for one in file.graphs):
         raise FormatError(f"{name} has no graph for one token")
+    batches = [one for one in file.graphs if one.sequences != 1]
+    if len(batches) > (0 if file.cuts else 1) or not all(
+        2 <= one.least <= one.sequences <= one.tokens and one.logits for one in batches
+    ):
+        raise FormatError(f"{name} has graphs of {[g.sequences for g in file.graphs]} sequences: one of several can be")
     wanted = 2 * file.config.vocabulary * file.config.width
     if len(file.files[EMBEDDING]) != wanted:
         raise FormatError(f"{EMBEDDING} in {name} has {len(file.files[EMBEDDING])} bytes, not {wanted}")

@@ -34,12 +34,16 @@ class StepGraph(GraphParts):
     """A power of two that the residual stream is multiplied by, so that fp16 holds it."""
     span: tuple[int, int] | None = None
     """First layer of this part and the one behind its last; None: all of them."""
+    sequences: int = 1
+    """More than one: one token of each, with caches of their own."""
+    others: int = 0
+    """Of `Ports`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._first, end = self.span or (0, self.config.layers)
         part = part_config(self.config, self._first, end)
-        self.ports = Ports(part, self.capacity, self.tokens, continues=end < self.config.layers)
+        self.ports = Ports(part, self.capacity, self.tokens, end < self.config.layers, self.sequences, self.others)
         self._fresh: list[str] = []
 
     def build(self) -> Graph:
@@ -121,12 +125,15 @@ class StepGraph(GraphParts):
         window = config.window_of(layer) or 0
         at = layer - self._first
         mask, turn = self.ports.mask_of(at), self.ports.turn_of(at)
-        form = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, 2 * at * each, turned, window, cap)
+        form = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, 2 * at * each, turned, window, cap,
+                               self.ports.masks)  # fmt: skip
         scores = self._value(f"{name}.scores", (1, capacity + fresh, 1, heads * self.tokens))
         rotation = [turn] if turn is not None else []
+        caches = self.ports.caches
         if capacity:
             keys = self._value(f"{name}.keys", (1, groups * size, 1, self.tokens))
-            self._op("CachedScores", f"{name}.scores", [both, "cache", mask, *rotation], [scores, keys], form)
+            self._op("CachedScores", f"{name}.scores", [both, caches[0], mask, *rotation, *caches[1:]],
+                     [scores, keys], form)  # fmt: skip
             self._fresh += [keys, values]
         else:
             self._op("CachedScores", f"{name}.scores", [both, mask, *rotation], [scores], form)
@@ -135,8 +142,9 @@ class StepGraph(GraphParts):
         shares = self._value(f"{name}.shares", self.graph.shape(scores))
         self._softmax(f"{name}.softmax", scores, shares)
         made = self._value(f"{name}.attention", (1, heads * size, 1, self.tokens))
-        behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * at + 1) * each)
-        self._op("CachedValues", f"{name}.values", [shares, *(["cache"] if capacity else []), values], [made], behind)
+        behind = CachedAttention(heads, groups, size, self.tokens, capacity, fresh, (2 * at + 1) * each,
+                                 masks=self.ports.masks)  # fmt: skip
+        self._op("CachedValues", f"{name}.values", [shares, *caches, values], [made], behind)
         return self._last(f"{name}.o", made, addend, columns=head_order(heads, size, self.target.fp16.atom))
 
     def _capped(self, name: str, scores: str, mask: str, form: CachedAttention) -> str:
@@ -155,9 +163,18 @@ class StepGraph(GraphParts):
             self.graph.ops.append(Op("Cpu", name, [scores], [shares], attributes))
 
     @property
+    def _norms_at_once(self) -> bool:
+        return self._is_step
+
+    @property
+    def _is_step(self) -> bool:
+        """One token of each sequence: many starts of small tasks, in which the fewest tasks are the fastest."""
+        return self.tokens == 1 or self.sequences > 1
+
+    @property
     def _shared_function(self) -> str:
         """One table for all, so that a token is one job everywhere; many tokens need fewer passes with two of them."""
-        is_shared = self.tokens == 1 and self.config.gated and self.target.has_softmax
+        is_shared = self._is_step and self.config.gated and self.target.has_softmax
         return self.config.activation if is_shared else ""
 
     def _feed_forward(self, name: str, h: str, *, addend: str) -> str:
@@ -256,7 +273,7 @@ class StepGraph(GraphParts):
 def hidden_blocks(hidden: int, order: int | None) -> list[Channels | None]:
     """Channels of the feed-forward that are computed together, [None]: all of them.
 
-    `order`: of the rotations on the NPU. The channels of one (`compiler.lower.cached.lower_block_turn`) stay together.
+    `order`: of the rotations on the NPU. The channels of one (`compiler.lower.block_turn`) stay together.
     """
     if hidden <= MOST_COLUMNS:
         return [None]

@@ -85,6 +85,11 @@ class GraphParts:
         self.stored = LazyStored()
         self.graph = Graph(f"step{self.tokens}", [], [], constants=self.constants, stored=self.stored)
 
+    @property
+    def _norms_at_once(self) -> bool:
+        """Whether sums of squares are divided by what was measured, in a few tasks; else each row by its own size."""
+        return self.tokens == 1
+
     # -- norms -----------------------------------------------------------------------------------------------------
 
     def _norm(self, name: str, x: str, *, factor: Array | None = None, stream: float = 1.0) -> str:
@@ -94,7 +99,7 @@ class GraphParts:
         """
         config = self.config
         epsilon = config.norm_epsilon * stream**2
-        if self.tokens > 1 or config.width % 32:
+        if not self._norms_at_once or config.width % 32:
             gamma = np.ones(config.width, np.float32) if factor is None else factor
             return self._row_norm(name, x, config.width, gamma, epsilon)
         power = max(0, self.powers.get(name, DEFAULT_POWER) + round(2 * log2(stream)))

@@ -17,7 +17,7 @@ from openrknn.llm.limits import joined_cores, weight_bytes
 from openrknn.llm.weights import Floats
 from openrknn.runtime.cost import Cost, cost_of
 
-__all__ = ["BoardCosts", "Perplexity", "Speed", "board_costs", "measure_perplexity", "measure_speed"]
+__all__ = ["BoardCosts", "Perplexity", "Speed", "board_costs", "measure_batch", "measure_perplexity", "measure_speed"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -61,7 +61,11 @@ class BoardCosts:
     cores: int
     """That work together."""
     costs: Mapping[int, Cost]
-    """By tokens of a graph."""
+    """By tokens of a graph of one sequence."""
+    batch: int
+    """Sequences of the graph that takes one token of each, or 0."""
+    batch_cost: Cost | None
+    """Of one run of it."""
     weight_bytes: int
     """That a token reads."""
 
@@ -71,11 +75,15 @@ def board_costs(file: LanguageFile, cores: int | None = None) -> BoardCosts:
     models = [load(part.step) for part in file.parts()]
     chosen = min(map(joined_cores, models)) if cores is None else cores
     costs: dict[int, Cost] = {}
+    together: Cost | None = None
     for model in models:
         for entry, graph in zip(file.graphs, model.graphs, strict=True):
             cost = cost_of(model, chosen, graph)
-            costs[entry.tokens] = costs[entry.tokens] + cost if entry.tokens in costs else cost
-    return BoardCosts(models[0].chip.name, chosen, costs, sum(map(weight_bytes, models)))
+            if entry.sequences > 1:
+                together = cost
+            else:
+                costs[entry.tokens] = costs[entry.tokens] + cost if entry.tokens in costs else cost
+    return BoardCosts(models[0].chip.name, chosen, costs, file.batch, together, sum(map(weight_bytes, models)))
 
 
 def measure_speed(
@@ -106,6 +114,33 @@ def measure_speed(
             cache.close()
     tell("measuring", repeats, repeats)
     return Speed(prompt, best_prompt, tokens, best_rest)
+
+
+def measure_batch(
+    engine: Engine, sequences: int, *, tokens: int = 64, repeats: int = 3, progress: Progress | None = None
+) -> float:
+    """One token after the other of so many sequences together: tokens a second of all of them, in the best run."""
+    if tokens + sequences > engine.capacity:
+        raise ContextFullError(f"{tokens + sequences} tokens do not fit into the context of {engine.capacity}")
+    tell = progress or (lambda *_: None)
+    numbers = np.random.default_rng(0).integers(0, engine.config.vocabulary, (tokens + 1, sequences)).tolist()
+    best = math.inf
+    for repeat in range(repeats):
+        tell("measuring together", repeat, repeats)
+        caches = [engine.new_cache() for _ in range(sequences)]
+        try:
+            for cache in caches:
+                engine.forward(cache, [0])
+            engine.forward_batch(caches, numbers[0])  # prepares the graph
+            started = time.perf_counter()
+            for row in numbers[1:]:
+                engine.forward_batch(caches, row)
+            best = min(best, time.perf_counter() - started)
+        finally:
+            for cache in caches:
+                cache.close()
+    tell("measuring together", repeats, repeats)
+    return tokens * sequences / best
 
 
 def measure_perplexity(

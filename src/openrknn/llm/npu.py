@@ -9,83 +9,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from math import prod
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.container.load import load
-from openrknn.container.model import Model
-from openrknn.device import Device
+from openrknn.device import Device, DeviceBuffer
 from openrknn.device.choose import open_device
-from openrknn.device.rknpu import RknpuDevice
-from openrknn.device.rocket import RocketDevice
 from openrknn.errors import FormatError, UnsupportedError
+from openrknn.llm.batch import Batch, Turn
 from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
 from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
-from openrknn.llm.limits import joined_cores
-from openrknn.llm.ports import Ports, cache_numbers, makes_embeddings
+from openrknn.llm.npu_cache import NpuCache
+from openrknn.llm.npu_limits import check_ports, least_together, most_cores, most_resident
+from openrknn.llm.ports import makes_embeddings
 from openrknn.llm.resident import Half, Parked, Resident
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
-from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.program.program import Program
 from openrknn.runtime.session import Session
 
-_MOST_RESIDENT = 8
-_RESIDENT_BYTES = 1 << 28
-"""Limit of all resident caches together, unless `resident` is given."""
+__all__ = ["NpuCache", "NpuEngine"]
+
 _WORTH = 4
 """Tokens from which on a graph of many is faster than one after the other."""
-
-
-class NpuCache:
-    """Keys and values of one sequence: in the memory of the NPU, or here until it is used again."""
-
-    def __init__(
-        self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None,
-        behind: Sequence[NpuCache] = (),
-    ) -> None:  # fmt: skip
-        self._engine: NpuEngine | None = engine
-        self._behind = tuple(behind)
-        """Of the same sequence, in further parts of the model."""
-        self._tokens = list(tokens)
-        self._rows = rows
-        """[layers, 2, kv_heads, tokens, size], of a cache that was restored."""
-        self._parked = parked
-        """In the layout of the device. Neither: they are on the device, or there are none."""
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        return tuple(self._tokens)
-
-    def truncate(self, length: int) -> None:
-        """Forget what is behind `length` tokens; nothing is copied."""
-        if not 0 <= length <= len(self._tokens):
-            raise ValueError(f"{length} tokens of {len(self._tokens)} cannot be kept")
-        del self._tokens[length:]
-        if self._rows is not None:
-            self._rows = self._rows[:, :, :, :length]
-        for one in self._behind:
-            one.truncate(length)
-
-    def copy(self) -> NpuCache:
-        engine = self._engine
-        if engine is None:
-            raise ClosedError("this cache is closed; ask the engine for another one")
-        behind = [one.copy() for one in self._behind]
-        return NpuCache(engine, self._tokens, self._rows, engine.parked_of(self), behind)
-
-    def close(self) -> None:
-        if self._engine is not None:
-            self._engine.forget(self)
-        self._engine, self._rows, self._parked = None, None, None
-        self._tokens.clear()
-        for one in self._behind:
-            one.close()
 
 
 class NpuEngine:
@@ -98,7 +49,7 @@ class NpuEngine:
 
     def __init__(
         self, model: LanguageFile | str | os.PathLike[str] | bytes, device: str | Device | Sequence[Device] = "auto", *,
-        cores: int | None = None, resident: int | None = None,
+        cores: int | None = None, resident: int | None = None, batch: int | None = None,
     ) -> None:  # fmt: skip
         """`device`: a name, or open devices, one for each part of the model; each has an address space of its own.
 
@@ -106,7 +57,8 @@ class NpuEngine:
 
         `resident`: sequences whose keys and values stay in the memory of the NPU; others are copied when it is their
         turn. None: one on the software NPU, which prepares the graphs of each for seconds; on a board as many as fit
-        into 256 MB, up to eight.
+        into 256 MB, up to eight. `batch`: from how many sequences on the file's graph of several is used, if it has
+        one; 0 for never, which takes less memory; None where it is faster by estimate.
         """
         if resident is not None and resident < 1:
             raise ValueError(f"resident={resident}: at least one sequence is in the memory of the NPU")
@@ -130,7 +82,7 @@ class NpuEngine:
         opened = open_device(first, given.chip, domain=self._part.part) if isinstance(first, str) else first
         self._npu, self._device = opened, opened if isinstance(first, str) else None
         try:
-            self._session = Session(given, opened, cores=_most_cores(given, opened) if cores is None else cores)
+            self._session = Session(given, opened, cores=most_cores(given, opened) if cores is None else cores)
         except BaseException:
             if self._device is not None:
                 self._device.close()
@@ -147,9 +99,16 @@ class NpuEngine:
         except BaseException:
             self.close()
             raise
-        self._few = max((entry.tokens for entry in self.file.graphs if entry.logits and entry.tokens > 1), default=0)
-        self._places.append(Resident(self._part, self.graphs))
-        self._most = resident if resident is not None else _most_resident(self._part, opened)
+        singles = [entry for entry in self.file.graphs if entry.sequences == 1]
+        self._few = max((entry.tokens for entry in singles if entry.logits and entry.tokens > 1), default=0)
+        self._most = resident if resident is not None else most_resident(self._part, opened)
+        self._places.append(Resident(self._part, 0, self.graphs[1].inputs["cache"], lambda: self.graphs))
+        self._batch: Batch | None = None
+        try:
+            self._batch = self._open_batch(batch) if batch != 0 else None
+        except BaseException:
+            self.close()
+            raise
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
@@ -173,18 +132,8 @@ class NpuEngine:
 
     def forward(self, cache: Cache, tokens: Sequence[int], *, all_logits: bool = False) -> Floats:
         """Append tokens; the logits after the last one, or after each."""
-        mine, given = self._mine(cache), [int(token) for token in tokens]
-        if not given:
-            raise ValueError("forward was given no token")
-        wrong = next((one for one in given if not 0 <= one < self._config.vocabulary), None)
-        if wrong is not None:
-            raise ValueError(f"token {wrong} was given; there are {self._config.vocabulary}, from 0 on")
-        if len(mine.tokens) + len(given) > self.capacity:
-            raise CacheFullError(
-                f"{len(mine.tokens)} and {len(given)} tokens do not fit into a cache of {self.capacity}; compile with "
-                "a larger capacity, or shorten the text"
-            )
-        place = self._activate(mine)
+        mine, given = self._checked(cache, tokens)
+        place = self._activate(mine, self._most)
         found = []
         at = 0
         if not mine.tokens and given[0] == self.file.prefix:
@@ -209,9 +158,60 @@ class NpuEngine:
         return np.stack(found)
 
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
-        """One token for each sequence, one after the other: no graph takes tokens of several sequences."""
+        """One token for each sequence: together where the file has a graph for that, else one after the other."""
         if len(caches) != len(tokens):
             raise ValueError(f"{len(tokens)} tokens were given for {len(caches)} sequences")
+        given = [self._checked(cache, [token]) for cache, token in zip(caches, tokens, strict=True)]
+        if len({id(cache) for cache, _ in given}) != len(given):
+            raise ValueError("forward_batch was given a sequence twice")
+        found: list[Floats | None] = [None] * len(given)
+        together = []
+        for at, (cache, (token,)) in enumerate(given):
+            is_constant = not cache.tokens and token == self.file.prefix  # nothing is computed for it
+            if self._batch is None or is_constant:
+                found[at] = self.forward(cache, [token])
+            else:
+                together.append(at)
+        most = 1 if self._batch is None else self._batch.sequences
+        for first in range(0, len(together), most):
+            some = together[first : first + most]
+            rows = self._together([given[at][0] for at in some], [given[at][1][0] for at in some])
+            for at, row in zip(some, rows, strict=True):
+                found[at] = row[None]
+        return np.concatenate([one for one in found if one is not None])
+
+    def _checked(self, cache: Cache, tokens: Sequence[int]) -> tuple[NpuCache, list[int]]:
+        """What `forward` was given, if it can be computed."""
+        mine, given = self._mine(cache), [int(token) for token in tokens]
+        if not given:
+            raise ValueError("forward was given no token")
+        wrong = next((one for one in given if not 0 <= one < self._config.vocabulary), None)
+        if wrong is not None:
+            raise ValueError(f"token {wrong} was given; there are {self._config.vocabulary}, from 0 on")
+        if len(mine.tokens) + len(given) > self.capacity:
+            raise CacheFullError(
+                f"{len(mine.tokens)} and {len(given)} tokens do not fit into a cache of {self.capacity}; compile with "
+                "a larger capacity, or shorten the text"
+            )
+        return mine, given
+
+    def _together(self, caches: list[NpuCache], tokens: list[int]) -> Floats:
+        """As many sequences as the graph takes at most; few are faster one after the other.
+
+        An infinite number would reach the others (`batch`): then each is computed alone, and so only its own.
+        """
+        batch = self._batch
+        if batch is not None and len(caches) >= batch.least:
+            places = [self._activate(cache, batch.sequences, caches) for cache in caches]
+            turns = {
+                place.number: Turn(self._embedding[token], len(cache.tokens))
+                for place, cache, token in zip(places, caches, tokens, strict=True)
+            }
+            if batch.run(turns):
+                for place, cache, token in zip(places, caches, tokens, strict=True):
+                    place.store(batch.bound, batch.tokens, len(cache.tokens), 1, place.number)
+                    cache._tokens.append(token)
+                return self._logits(batch.bound, batch.tokens, batch.tokens)[[place.number for place in places]]
         return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
 
     def _start(self, cache: NpuCache, place: Resident) -> int:
@@ -219,7 +219,7 @@ class NpuEngine:
         rows = self._part.prefix_rows
         place.write(rows[:, 0], rows[:, 1], 0)
         for engine, behind in zip(self._further, cache._behind, strict=True):
-            engine._start(behind, engine._activate(behind))
+            engine._start(behind, engine._activate(behind, engine._most))
         cache._tokens += [self.file.prefix or 0]
         return 1
 
@@ -239,7 +239,7 @@ class NpuEngine:
             filled[:, count:] = 0
         self._advance(cache, place, size, count)
         for engine, behind in zip(self._further, cache._behind, strict=True):
-            place = engine._activate(behind)
+            place = engine._activate(behind, engine._most)
             stream, bound = bound.outputs["stream"], place.graphs[size]
             bound.inputs["x"].reshape(-1)[:] = stream.reshape(-1)
             engine._advance(behind, place, size, count)
@@ -321,11 +321,16 @@ class NpuEngine:
             raise ValueError("this cache belongs to another engine, or is closed; make one with new_cache")
         return cache
 
-    def _activate(self, cache: NpuCache) -> Resident:
-        """Its rows to the device; those of the sequence that was not used for the longest time make room."""
+    def _activate(self, cache: NpuCache, most: int, beside: Sequence[NpuCache] = ()) -> Resident:
+        """Its rows to one of the first `most` places on the device; not to one of a sequence `beside` it.
+
+        Those of the sequence that was not used for the longest time make room.
+        """
         place = self._held.pop(cache, None)
+        if place is not None and place.number >= most:
+            cache._parked, place = place.park(len(cache.tokens)), None
         if place is None:
-            place = self._free()
+            place = self._free(most, beside)
             if cache._rows is not None:
                 place.write(cache._rows[:, 0], cache._rows[:, 1], 0)
             elif cache._parked is not None:
@@ -334,16 +339,16 @@ class NpuEngine:
         self._held[cache] = place
         return place
 
-    def _free(self) -> Resident:
-        """A place without a sequence."""
+    def _free(self, most: int, beside: Sequence[NpuCache]) -> Resident:
+        """One of the first `most` places, without a sequence."""
         used = list(self._held.values())
-        free = next((place for place in self._places if place not in used), None)
+        free = next((place for place in self._places[:most] if place not in used), None)
         if free is not None:
             return free
-        if len(self._places) < self._most:
+        if len(self._places) < most:
             self._places.append(self._another())
             return self._places[-1]
-        oldest = next(iter(self._held))
+        oldest = next(one for one, place in self._held.items() if place.number < most and one not in beside)
         oldest._parked = self.parked_of(oldest)
         return self._held.pop(oldest)
 
@@ -354,7 +359,8 @@ class NpuEngine:
         file, name = self._part, self.file.path or "the language model"
         if len(self._session.model.graphs) != len(file.graphs):
             raise FormatError(f"{name} has {len(self._session.model.graphs)} graphs, and says {len(file.graphs)}")
-        order = sorted(range(len(file.graphs)), key=lambda number: file.graphs[number].tokens)
+        singles = [number for number, entry in enumerate(file.graphs) if entry.sequences == 1]
+        order = sorted(singles, key=lambda number: file.graphs[number].tokens)
         found: dict[int, Binding] = {}
         for number in order:
             tokens = file.graphs[number].tokens
@@ -365,24 +371,48 @@ class NpuEngine:
                     raise UnsupportedError(f"{self._session.device.name} runs no graphs that share a cache")
                 shared = {one: program.buffer_of(one) for one in ("cache",)}
             found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
-            logits = file.graphs[number].logits
-            ports = Ports(file.config, file.capacity, tokens, continues=file.continues)
-            check_ports(ports, found[tokens], name, logits=logits)
+            check_ports(file.ports(file.graphs[number]), found[tokens], name, logits=file.graphs[number].logits)
         return found
+
+    def _open_batch(self, least: int | None) -> Batch | None:
+        """The graph of several sequences, and memory for each of them. Other graphs are bound to it when they run."""
+        file, first = self.file, self.graphs[1]
+        number = next((at for at, entry in enumerate(file.graphs) if entry.sequences > 1), None)
+        if number is None:
+            return None
+        entry, size = file.graphs[number], first.inputs["cache"].nbytes
+        ports = file.ports(entry)
+        assert isinstance(first.program, Program)
+        memories = [self._npu.allocate(size, "cache") for _ in ports.caches[1:]]
+        shared = dict(zip(ports.caches, [first.program.buffer_of("cache"), *memories], strict=True))
+        try:
+            bound = self._session.bind(pixels=False, inputs=shared, graph=number)
+            check_ports(ports, bound, file.path or "the language model", logits=True)
+        except BaseException:
+            for memory in memories:
+                self._npu.free(memory)
+            raise
+        for at, (name, memory) in enumerate(zip(ports.caches[1:], memories, strict=True), 1):
+            self._places.append(Resident(file, at, bound.inputs[name], partial(self._bound_to, memory), memory))
+        return Batch(file, entry, bound, least_together(entry, self._npu) if least is None else max(2, least))
 
     def _another(self) -> Resident:
         """Memory for one more sequence, and all graphs on it."""
-        device, numbers = self._npu, {entry.tokens: at for at, entry in enumerate(self.file.graphs)}
-        memory = device.allocate(self.graphs[1].inputs["cache"].nbytes, "cache")
+        memory = self._npu.allocate(self.graphs[1].inputs["cache"].nbytes, "cache")
         try:
-            graphs = {
-                size: self._session.bind(pixels=False, inputs={"cache": memory}, graph=numbers[size])
-                for size in self.graphs
-            }
+            graphs = self._bound_to(memory)
         except BaseException:
-            device.free(memory)
+            self._npu.free(memory)
             raise
-        return Resident(self._part, graphs, memory)
+        return Resident(self._part, len(self._places), graphs[1].inputs["cache"], lambda: graphs, memory)
+
+    def _bound_to(self, memory: DeviceBuffer) -> dict[int, Binding]:
+        """All graphs of one sequence, on this memory."""
+        return {
+            entry.tokens: self._session.bind(pixels=False, inputs={"cache": memory}, graph=number)
+            for number, entry in enumerate(self.file.graphs)
+            if entry.sequences == 1
+        }
 
     def close(self) -> None:
         """Give everything back. Closing twice is allowed."""
@@ -402,31 +432,3 @@ class NpuEngine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _most_cores(model: Model, device: Device) -> int:
-    """Of the vendor's driver, which starts cores together. The software NPU does one task after the other anyway."""
-    if not isinstance(device, RknpuDevice):
-        return 1
-    cores = joined_cores(model)
-    return cores if cores <= device.cores else 1
-
-
-def _most_resident(file: LanguageFile, device: Device) -> int:
-    if not isinstance(device, RknpuDevice | RocketDevice):
-        return 1
-    return min(_MOST_RESIDENT, max(1, _RESIDENT_BYTES // (2 * cache_numbers(file.config, file.capacity))))
-
-
-def check_ports(ports: Ports, bound: Binding, name: str, *, logits: bool) -> None:
-    """The manifest and the model have to agree: a file is not to be trusted."""
-    inputs, outputs = (
-        {one: prod(shape) for one, shape in shapes.items()} for shapes in (ports.inputs(), ports.outputs(logits=logits))
-    )
-    for wanted, there in ((inputs, bound.inputs), (outputs, bound.outputs)):
-        found = {one: (there[one].size, there[one].dtype) for one in there}
-        fits = wanted.keys() == found.keys() and all(found[one][1] == np.float16 for one in wanted)
-        # Channels are padded to whole atoms, for each of the tokens.
-        room = {one: 32 * (ports.tokens if one == "logits" else 1) for one in wanted}
-        if not fits or any(not numbers <= found[one][0] < numbers + room[one] for one, numbers in wanted.items()):
-            raise FormatError(f"{name}: the graph of {ports.tokens} token(s) takes and gives {found}, not {wanted}")

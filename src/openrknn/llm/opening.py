@@ -75,7 +75,7 @@ def _compiled(
         )
     vocabulary = tokenizer_in(file.assets, str(path))
     embedder = NpuEmbedder(file, device) if makes_embeddings(file.config) else None
-    engine = embedder or NpuEngine(file, device)
+    engine = embedder or NpuEngine(file, device, batch=None if sequences > 1 else 0)
     config = file.config
     notice = SOFTWARE_NOTICE if engine.session.device.name.startswith("software") else ""
     context = file.capacity if embedder is not None else config.context

@@ -15,6 +15,12 @@ cache and `fresh` are of the layers of the part, and all parts but the last give
 
     stream     [1, width, 1, T]                          what the next part takes as `x`
 
+A graph of one token of each of several sequences (a batch) has a cache for each of them, and masks behind each other:
+
+    cache1 ...  [1, numbers]                             of the sequences behind the first. Graphs of one sequence in
+                                                         such a file have these inputs too, empty, and do not read them
+    mask        [1, capacity, 1, pixels]                 the first sequence's, of all T tokens; then one token's each
+
 A model of embeddings takes whole texts. It has no cache, and gives rows:
 
     mask       [1, T, 1, pixels]                         what each token (pixel) sees of the others (rows)
@@ -35,6 +41,8 @@ MOST_COLUMNS = 8192
 """Of one product: more of them are silently wrong on a board."""
 HEAD_GROUP = 32
 """Numbers of a head are padded to multiples of it."""
+_EMPTY = 32
+"""Numbers of an input that nothing reads."""
 
 Shape = tuple[int, ...]
 
@@ -48,6 +56,21 @@ class Ports:
     tokens: int
     continues: bool = False
     """Whether another part of the model goes on with the stream."""
+    sequences: int = 1
+    """More than one: each has a token, in order; tokens behind these are not used."""
+    others: int = 0
+    """Sequences behind the first that another graph of the file takes: all graphs of a file have the same inputs."""
+
+    @property
+    def caches(self) -> list[str]:
+        """Inputs that have keys and values."""
+        return ["cache", *(f"cache{one}" for one in range(1, self.sequences))] if self.capacity else []
+
+    @property
+    def masks(self) -> tuple[int, ...]:
+        """First pixel of each sequence's mask, where there are several."""
+        first, each = mask_pixels(self.config, self.tokens), mask_pixels(self.config, 1)
+        return (0, *range(first, first + (self.sequences - 1) * each, each)) if self.sequences > 1 else ()
 
     def mask_of(self, layer: int) -> str:
         """The input that hides rows from a layer."""
@@ -66,12 +89,13 @@ class Ports:
         config, size = self.config, self.config.head_size
         both = (config.heads + config.kv_heads) * self.tokens
         found: dict[str, Shape] = {"x": (1, config.width, 1, self.tokens)}
-        if self.capacity:
-            found["cache"] = (1, cache_numbers(config, self.capacity))
+        found |= dict.fromkeys(self.caches, (1, cache_numbers(config, self.capacity)))
+        found |= {f"cache{one}": (1, _EMPTY) for one in range(self.sequences, self.others + 1)}
         layers = range(config.layers)
         masks, turns = {self.mask_of(one) for one in layers}, {self.turn_of(one) for one in layers}
         for name in sorted(masks):
-            found[name] = (1, self.capacity or self.tokens, 1, mask_pixels(config, self.tokens))
+            pixels = mask_pixels(config, self.tokens) + (self.sequences - 1) * mask_pixels(config, 1)
+            found[name] = (1, self.capacity or self.tokens, 1, pixels)
         for turn in sorted(one for one in turns if one is not None):
             found[turn] = (1, size * size) if self.tokens == 1 and self.capacity else (1, 2 * size, 1, both)
         return found

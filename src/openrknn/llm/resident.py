@@ -7,7 +7,8 @@ pieces, without a change of layout; `rows` gives single rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,14 +31,17 @@ class Parked(NamedTuple):
 
 
 class Resident:
-    """One place for a sequence: its memory, and a binding of each graph to it."""
+    """One place for a sequence: its memory, and a binding of each graph to it, when it is needed."""
 
-    def __init__(self, file: LanguageFile, graphs: Mapping[int, Binding], owned: DeviceBuffer | None = None) -> None:
-        """`owned`: memory of the cache that the engine has to give back."""
-        self.graphs, self.owned = graphs, owned
+    def __init__(
+        self, file: LanguageFile, number: int, memory: npt.NDArray[Any], bind: Callable[[], Mapping[int, Binding]],
+        owned: DeviceBuffer | None = None,
+    ) -> None:  # fmt: skip
+        """`memory`: of the cache; `owned`: the same, where the engine has to give it back."""
+        self.number, self.owned, self._bind, self._file = number, owned, bind, file
         self._layout, self._heads, self._size = file.layout, file.config.kv_heads, file.config.head_size
         config, layout, capacity = file.config, file.layout, file.capacity
-        memory = graphs[1].inputs["cache"].reshape(config.layers, 2, -1)
+        memory = memory.reshape(config.layers, 2, -1)
         self._keys = memory[:, 0].reshape(
             config.layers, self._heads, capacity // layout.kernels, self._size // layout.key_channels, layout.kernels,
             layout.key_channels,
@@ -47,11 +51,23 @@ class Resident:
             layout.kernels, layout.value_channels,
         )  # fmt: skip
         memory[...] = 0
-        ports = {tokens: Ports(config, capacity, tokens) for tokens in graphs}
-        self.masks = {tokens: Masks(ports[tokens], bound.inputs, layout) for tokens, bound in graphs.items()}
-        self.rotations = {tokens: Rotations(ports[tokens], bound.inputs, layout) for tokens, bound in graphs.items()}
         self.begun: set[int] = set()
         """Graphs that ran here."""
+
+    @cached_property
+    def graphs(self) -> Mapping[int, Binding]:
+        """By tokens, of one sequence."""
+        return self._bind()
+
+    @cached_property
+    def masks(self) -> dict[int, Masks]:
+        ports = {tokens: Ports(self._file.config, self._file.capacity, tokens) for tokens in self.graphs}
+        return {one: Masks(ports[one], bound.inputs, self._layout) for one, bound in self.graphs.items()}
+
+    @cached_property
+    def rotations(self) -> dict[int, Rotations]:
+        ports = {tokens: Ports(self._file.config, self._file.capacity, tokens) for tokens in self.graphs}
+        return {one: Rotations(ports[one], bound.inputs, self._layout) for one, bound in self.graphs.items()}
 
     def write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
         """[layers, heads, rows, size] from a position on."""
@@ -66,10 +82,10 @@ class Resident:
             values.reshape(*shape, size // layout.kernels, layout.kernels), 2, 0
         )
 
-    def store(self, bound: Binding, size: int, position: int, count: int) -> None:
-        """What a step made: new rows of all layers to their places."""
+    def store(self, bound: Binding, size: int, position: int, count: int, first: int = 0) -> None:
+        """What a step made: new rows of all layers, of `count` tokens from `first` on, to their places."""
         heads, layers, atom = self._heads, len(self._keys), self._layout.atom
-        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, :count]
+        fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, first : first + count]
         if size == 1:
             keys = fresh[:, 0].reshape(layers, heads, 1, -1)
         else:  # numbers of a head lie `heads` atoms apart

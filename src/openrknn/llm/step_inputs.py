@@ -40,8 +40,12 @@ class Rotations:
 
     def write(self, position: int) -> None:
         """Of this position and those behind it."""
+        self.write_each(position + np.arange(self._tokens, dtype=np.float64))
+
+    def write_each(self, positions: npt.NDArray[np.float64]) -> None:
+        """Of each token."""
         for memory, frequencies in self._each:
-            angles = (position + np.arange(self._tokens, dtype=np.float64))[:, None] * frequencies
+            angles = positions[:, None] * frequencies
             cosines, sines = np.cos(angles) * self._scale, np.sin(angles) * self._scale
             if self._places is not None:
                 turns = np.concatenate([cosines[0], cosines[0], -sines[0], sines[0]])

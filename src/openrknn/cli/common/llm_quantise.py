@@ -75,8 +75,8 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         )
         if arguments.output:
             made = compile_language(
-                quantised, arguments.target, capacity=arguments.context, few=arguments.drafts, assets=assets_of(path),
-                progress=tell, resume=digest,
+                quantised, arguments.target, capacity=arguments.context, few=arguments.drafts, batch=arguments.batch,
+                assets=assets_of(path), progress=tell, resume=digest,
             )  # fmt: skip
             save_language(made, arguments.output, output)
     if arguments.report:

@@ -16,8 +16,8 @@ from openrknn.compiler.functions import FUNCTIONS, STEEP, farthest, function_for
 from openrknn.compiler.ir import Graph, Op, Value
 from openrknn.compiler.legalise import legalise, picture_inputs
 from openrknn.compiler.lower.bits import lower_estimate
+from openrknn.compiler.lower.block_turn import lower_block_turn
 from openrknn.compiler.lower.cached import (
-    lower_block_turn,
     lower_masks,
     lower_scores,
     lower_values,

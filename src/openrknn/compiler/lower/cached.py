@@ -16,6 +16,13 @@ A whole text (C = 0) has no cache, gives no new keys, and its mask is a map for 
     CachedScores  queries and keys, mask [1, T, 1, (H / G) * T], perhaps a rotation  ->  [1, T, 1, H * T]
     CachedValues  their softmax, values                                              ->  [1, H * d, 1, T]
 
+One token of each of several sequences: the same as several tokens, but each sequence has a cache of its own, and a
+token sees no new row but its own. The first cache is multiplied with all tokens, the others with one each, which
+replaces what the first one gave:
+
+    CachedScores  queries and keys, first cache, mask, rotation, other caches  ->  [1, C + T, 1, H * T], new keys
+    CachedValues  their softmax, caches, new values                            ->  [1, H * d, 1, T]
+
     MaskScores    scores whose products are tanh of a capped score, perhaps a mask   ->  cap * scores + masks
 """
 
@@ -25,8 +32,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from openrknn.compiler.errors import UnsupportedOperatorError
-from openrknn.compiler.forms import BlockTurn, CachedAttention, Product
+from openrknn.compiler.forms import CachedAttention, Product
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
 from openrknn.compiler.lower.pointwise import Line, line_pixels, matrix_place, moved, pointwise_task, scratch
@@ -40,23 +46,6 @@ from openrknn.compiler.tile import shared_parts
 from openrknn.isa.enums import EwAlgorithm, EwOperation
 
 _HIDDEN = -30000.0
-
-
-def lower_block_turn(low: Lowering, op: Op) -> None:
-    """Surfaces that are far apart as the channels of a pixel: the map is read as one of more pixels, and so written."""
-    source, target, order = low.tensor(op.inputs[0]), low.tensor(op.output), op.get(BlockTurn).order
-    channels, *sides = source.cube
-    tokens, atom = sides[0] * sides[1], low.target.atom_bytes
-    if channels % order or order % low.target.fp16.group or {source.pitch, target.pitch} != {tokens}:
-        raise UnsupportedOperatorError(f"{op.name!r}: {source.cube} in blocks of {order} channels are not whole maps")
-    pixels = channels // order * tokens
-    step = low.step(op, "exMatMul", inputs=[op.inputs[0]], outputs=[op.output])
-    step.macs = order * channels * tokens
-    matrix = matrix_place(low, f"{op.name}_turn", low.graph.constants[op.inputs[1]])
-    step.inputs.append(matrix.tensor)
-    read, made = Line(source.at(), pixels, order, atom), Line(target.at(), pixels, order, atom)
-    for first, count in line_pixels(low.target, order, pixels):
-        low.add(step, pointwise_task(low.target, read.at(first), made.at(first), count, matrix))
 
 
 def lower_scores(low: Lowering, op: Op) -> None:
@@ -83,13 +72,13 @@ def _add_heads(low: Lowering, step: Step, heads: int, tasks: Callable[[int, int]
         low.share(step, cores, [list(tasks(*part)) if part[1] else [] for part in shared_parts(heads, cores)])
 
 
-def _inputs(op: Op) -> tuple[str, str, str, str | None]:
-    """Projections, cache (none of a whole text), mask, rotation."""
+def _inputs(op: Op) -> tuple[str, list[str], str, str | None]:
+    """Projections, caches (none of a whole text), mask, rotation."""
     if op.get(CachedAttention).capacity:
-        projected, cache, mask, rotation = op.inputs
-        return projected, cache, mask, rotation
+        projected, cache, mask, rotation, *others = op.inputs
+        return projected, [cache, *others], mask, rotation
     projected, mask, *rest = op.inputs
-    return projected, "", mask, rest[0] if rest else None
+    return projected, [], mask, rest[0] if rest else None
 
 
 def _hiding(low: Lowering, form: CachedAttention, mask: str, pixel: int) -> Residual | None:
@@ -99,17 +88,21 @@ def _hiding(low: Lowering, form: CachedAttention, mask: str, pixel: int) -> Resi
 
 
 def _scores(low: Lowering, op: Op, rotated: _Rotation, kernels: list[Place], head: int) -> Iterator[Task]:
-    form, (_, cache, mask, _) = op.get(CachedAttention), _inputs(op)
+    form, (_, caches, mask, _) = op.get(CachedAttention), _inputs(op)
     scores, pixels = low.tensor(op.outputs[0]), form.shared * form.tokens
     source = rotated.queries.at(head * pixels)
     if not form.capacity:
         yield from _new_scores(low, op, source, rotated.keys, kernels, head, mask)
         return
     past = Line(scores.pixel(0, head * pixels), scores.pitch, form.capacity, low.target.atom_bytes)
-    weights = Place(cache, form.offset + head * form.head_bytes)
+    weights = [Place(cache, form.offset + head * form.head_bytes) for cache in caches]
     for first, count in line_pixels(low.target, form.size, pixels):
         addend = _hiding(low, form, mask, first)
-        yield pointwise_task(low.target, source.at(first), past.at(first), count, weights, addend=addend)
+        yield pointwise_task(low.target, source.at(first), past.at(first), count, weights[0], addend=addend)
+    for token, pixel in list(enumerate(form.masks))[1:]:
+        addend = _hiding(low, form, mask, pixel)
+        yield pointwise_task(low.target, source.at(token), past.at(token), 1, weights[token], addend=addend,
+                             rows=form.shared, line=form.tokens)  # fmt: skip
     yield from _new_scores(low, op, source, rotated.keys, kernels, head, None)
 
 
@@ -244,6 +237,7 @@ def _new_scores(
 def _causal(low: Lowering, form: CachedAttention) -> str:
     """[T, shared * T]: what is added to the score of a new row (channel) for a token (pixel)."""
     window = form.window if form.window < form.tokens else 0
+    window = 1 if form.masks else window
     name = f"causal_{form.tokens}x{form.shared}_{window}"
     distance = np.tile(np.arange(form.tokens), form.shared)[None] - np.arange(form.tokens)[:, None]
     is_hidden = (distance < 0) | (distance >= window if window else distance < 0)
@@ -299,12 +293,32 @@ def lower_values(low: Lowering, op: Op) -> None:
     if form.capacity:
         new = Line(Place(scratch(low, f"{op.output}_new", form.size * every * 2)), every, form.size, atom)
 
+    def kernels_of(cache: str, head: int) -> Place:
+        return Place(cache, form.offset + head * form.head_bytes)
+
+    def sequences(first_head: int, heads: int) -> Iterator[Task]:
+        """Past rows first: each sequence adds to a part of the pixels, and new rows to all of them."""
+        for head in range(first_head, first_head + heads):
+            at = head * pixels
+            past = Line(weights.pixel(0, at), weights.pitch, form.capacity, atom)
+            for first, count in line_pixels(low.target, form.capacity, pixels):
+                yield pointwise_task(
+                    low.target, past.at(first), new.at(at + first), count, kernels_of(caches[0], head)
+                )
+            for token, cache in enumerate(caches[1:], 1):
+                yield pointwise_task(low.target, past.at(token), new.at(at + token), 1, kernels_of(cache, head),
+                                     rows=form.shared, line=form.tokens)  # fmt: skip
+        yield from _new_values(low, op, result, first_head, heads, addend=new)
+
     def tasks(first_head: int, heads: int) -> Iterator[Task]:
+        if form.masks:
+            yield from sequences(first_head, heads)
+            return
         yield from (_new_values if form.tokens > 1 else _new_value)(low, op, new, first_head, heads)
         for head in range(first_head, first_head + heads if form.capacity else 0):
             at = head * pixels
             past = Line(weights.pixel(0, at), weights.pitch, form.capacity, atom)
-            kernels = Place(caches[0], form.offset + head * form.head_bytes)
+            kernels = kernels_of(caches[0], head)
             for first, count in line_pixels(low.target, form.capacity, pixels):
                 addend = Residual(new.at(at + first).place, new.pitch)
                 made = result.at(at + first)
@@ -313,7 +327,9 @@ def lower_values(low: Lowering, op: Op) -> None:
     _add_heads(low, step, form.kv_heads, tasks)
 
 
-def _new_values(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -> Iterator[Task]:
+def _new_values(
+    low: Lowering, op: Op, new: Line, first_head: int, heads: int, *, addend: Line | None = None
+) -> Iterator[Task]:
     """Several tokens: their values become kernels, then products with their shares are written to `new`."""
     form, atom, shares = op.get(CachedAttention), low.target.atom_bytes, low.tensor(op.inputs[0])
     values, pixels = low.tensor(op.inputs[-1]), form.shared * form.tokens
@@ -330,7 +346,8 @@ def _new_values(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -
         at = (first_head + number) * pixels
         fresh = Line(shares.pixel(form.capacity, at), shares.pitch, form.tokens, atom)
         for first, count in line_pixels(low.target, form.tokens, pixels):
-            yield pointwise_task(low.target, fresh.at(first), new.at(at + first), count, place)
+            added = None if addend is None else Residual(addend.at(at + first).place, addend.pitch)
+            yield pointwise_task(low.target, fresh.at(first), new.at(at + first), count, place, addend=added)
 
 
 def _new_value(low: Lowering, op: Op, new: Line, first_head: int, heads: int) -> Iterator[Task]:

@@ -58,28 +58,29 @@ def stored_channels(chip: Target, channels: int, *, packed: bool = False) -> int
 def pointwise_task(
     chip: Target, source: Line, target: Line, pixels: int, weights: Place, *, gain: float = 1.0, packed: bool = False,
     fill: int = 0, kernels: int = 0, addend: Residual | None = None,
-    stages: Stages | None = None, reads: bool = False,
+    stages: Stages | None = None, reads: bool = False, rows: int = 1, line: int = 0,
 ) -> Task:  # fmt: skip
     """target = weights * source. `packed`: one number per pixel, back to back. `fill`: bits of channels that pad.
 
     `kernels`: how many there are in memory, if there are more than channels of the target. `addend`: a map that is
-    added. `stages`: everything else, in place of a gain; `reads`: they have operands in memory.
+    added. `stages`: everything else, in place of a gain; `reads`: they have operands in memory. `rows`: there are so
+    many lines of pixels, `line` pixels apart in source and target; those of the addend follow one another.
     """
     form, buffer = chip.fp16, chip.buffer
     kernel_bytes = stored_channels(chip, source.channels, packed=packed) * form.element_bytes
-    entries = ceil_div(pixels, 4) if packed else row_entries(source.channels, pixels, form, buffer)
+    entries = ceil_div(pixels, 4) if packed else rows * row_entries(source.channels, pixels, form, buffer)
     banks = ceil_div(entries, buffer.bank_entries)
     if buffer.fills:  # weights have what they need, up to what data leave
         needed = ceil_div(kernel_bytes * (kernels or target.channels), buffer.bank_bytes)
         banks = buffer.banks - min(needed, buffer.least_streamed, buffer.banks - banks)
     task = ConvolutionTask(
-        format=form, band=Band(0, source.channels, 0, 1, 0, 1, 0, banks, buffer.banks - banks, False),
+        format=form, band=Band(0, source.channels, 0, rows, 0, rows, 0, banks, buffer.banks - banks, False),
         source=source.place, weights=weights, bias=weights, target=target.place, width=pixels,
-        line_pixels=pixels, source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels,
+        line_pixels=line or pixels, source_pitch=source.pitch, target_pitch=target.pitch, out_width=pixels,
         kernels=target.channels, stored_kernels=kernels or target.channels, kernel_bytes=kernel_bytes, kernel=(1, 1),
         strides=(1, 1), dilations=(1, 1), pad_left=0, pad_value=0, depthwise=False, spread=(1, 1),
         picture_channels=int(packed), picture_row=pixels if packed else 0, picture_height=1, residual=addend,
-        buffer=buffer,
+        buffer=buffer, target_line=line,
     )  # fmt: skip
     if stages is None:
         stages = PLAIN
