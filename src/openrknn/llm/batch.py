@@ -1,6 +1,6 @@
 """The graph that takes one token of each of several sequences: weights are read once for all of them.
 
-Token n belongs to the n-th cache in the memory of the NPU. Tokens that nobody uses are zeros that see no row of a
+Token n belongs to the n-th cache in the memory of the NPU. Unused tokens are zeros that see no row of a
 cache, and what they give is not read. New keys and values of all tokens are multiplied together, with scores that hide
 those of others: a sequence gets the same bits at every place and beside any others, as long as all numbers are finite.
 """
