@@ -37,7 +37,7 @@ class Batch:
         self.bound, self.sequences, self.tokens, self.least = bound, entry.sequences, entry.tokens, least
         self._atom = file.layout.atom
         config = file.config
-        ports, one = Ports(config, file.capacity, entry.tokens, entry.sequences), Ports(config, file.capacity, 1)
+        ports, one = file.ports(entry), Ports(config, file.capacity, 1)
         self._rotations = Rotations(ports, bound.inputs, file.layout)
         masks = {name: bound.inputs[name] for name in ("mask", "near_mask") if name in bound.inputs}
         for mask in masks.values():
