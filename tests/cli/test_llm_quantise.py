@@ -55,7 +55,11 @@ def test_a_model_is_quantised_measured_and_written(folder: Path, capsys: pytest.
     assert 0 < found["whole"]["kl"] < 0.01
     assert found["layers"][0]["kl"] > 0
     assert {entry["name"] for entry in found["products"]} >= {"layers.0.down", "head"}
-    assert "layers.0.down" in page.read_text()
+    worst = max(found["kinds"], key=lambda kind: found["kinds"][kind]["kl"])
+    assert f"Largest KL: {worst} with" in page.read_text()
+    assert "Largest KL: layer 0 with" in page.read_text()
+    least = min(found["products"], key=lambda entry: entry["snr_db"])
+    assert f"Least accurate: {least['name']} with" in page.read_text()
     assert read_language(made).prefix == ord("^")
 
 

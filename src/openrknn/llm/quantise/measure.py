@@ -55,10 +55,11 @@ def compare(
     """Run all of them over the windows of a text; the results have the names of the engines."""
     sums = {name: _Sum() for name in engines}
     for number, part in enumerate(parts):
-        if progress is not None:
-            progress(number, len(parts))
-        wanted = _forward(reference, part)
-        for name, engine in engines.items():
+        wanted: Floats | None = None
+        for at, (name, engine) in enumerate(engines.items()):
+            if progress is not None:
+                progress(number * len(engines) + at, len(parts) * len(engines))
+            wanted = _forward(reference, part) if wanted is None else wanted
             sums[name].add(wanted, _forward(engine, part), part)
     return {name: entry.result() for name, entry in sums.items()}
 

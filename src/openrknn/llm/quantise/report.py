@@ -65,11 +65,12 @@ def make_report(
     for kind in (kind for kind in KINDS if kinds and kind in found):
         engines[kind] = engine(lambda name, kind=kind: name.rpartition(".")[2] == kind)  # type: ignore[misc]
     measured = compare(reference, engines, parts, lambda done, of: tell("measure", done, of))
-    each: dict[int, Measured] = {}
-    for layer in range(quantised.source.config.layers if layers else 0):
-        tell("layers", layer, quantised.source.config.layers)
-        alone = engine(lambda name, layer=layer: layer_of(name) == layer)  # type: ignore[misc]
-        each[layer] = compare(reference, {"": alone}, parts[:1])[""]
+    alone = {
+        str(layer): engine(lambda name, layer=layer: layer_of(name) == layer)  # type: ignore[misc]
+        for layer in range(quantised.source.config.layers if layers else 0)
+    }
+    found_layers = compare(reference, alone, parts[:1], lambda done, of: tell("layers", done, of))
+    each = {int(layer): one for layer, one in found_layers.items()}
     whole = measured.pop("")
     reference.close()
     size = sum(product.bytes for product in quantised.products.values())

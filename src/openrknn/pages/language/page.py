@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from openrknn.llm.quantise.measure import Measured
 from openrknn.llm.quantise.report import Report
@@ -12,7 +12,7 @@ from openrknn.quantities import size_text
 
 __all__ = ["render"]
 
-_MEASURED = ("", "KL", "1 in 100 above", "perplexity", "change", "same successor")
+_MEASURED = ("KL", "1 in 100 above", "perplexity", "change", "same successor")
 
 
 def render(report: Report, name: str, command: str = "openrknn llm quantise") -> str:
@@ -32,38 +32,51 @@ def render(report: Report, name: str, command: str = "openrknn llm quantise") ->
     tiles = verdict(level, sentence, numbers, step)
     brand = tag("p", "openrknn · a quantised language model", class_="brand")
     header = tag("header", brand, tag("h1", f"{clean(name)}: {report.precision}"), tiles)
-    kinds = section("kinds", "Kinds of products", _measured(report.kinds) if report.kinds else None,
-                    note="The products of one kind in integers, all others in float.")  # fmt: skip
-    layers = section("layers", "Layers", _layers(report) if report.layers else None,
-                     note="The products of one layer in integers; on the first window only.")  # fmt: skip
+    by_layer = {str(layer): one for layer, one in report.layers.items()}
+    kinds = section("kinds", "Kinds of products", _measured("kind", report.kinds),
+                    note="The products of one kind in integers, all others in float."
+                         + _largest(report.kinds))  # fmt: skip
+    layers = section("layers", "Layers", _measured("layer", by_layer),
+                     note="The products of one layer in integers; on the first window only."
+                          + _largest(by_layer, "layer "))  # fmt: skip
+    least = min(report.choices, key=lambda choice: choice.snr_db, default=None)
+    said = "" if least is None else f" Least accurate: {clean(least.name)} with {decibels(least.snr_db)} dB."
     products = folded("products", "Products", _products(report),
-                       note="Results against float on calibration text, and what they read.")  # fmt: skip
+                       note=f"Results against float on calibration text, and what they read.{said}")  # fmt: skip
     places = [("kinds", "Kinds", kinds), ("layers", "Layers", layers), ("products", "Products", products)]
     links = navigation((place, words) for place, words, made in places if made is not None)
     body = tag("main", header, links, *(made for _, _, made in places))
-    return document(f"{clean(name, 60)}: {report.precision}", Markup(body + footer(command)), style=asset("style.css"))
+    style = asset("style.css") + asset("language/page.css")
+    return document(f"{clean(name, 60)}: {report.precision}", Markup(body + footer(command)), style=style)
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    head = tag("tr", *(tag("th", words, scope="col") for words in heads))
-    lines = [tag("tr", *(tag("td", cell, class_="number" if place else None) for place, cell in enumerate(row)))
-             for row in rows]  # fmt: skip
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: Container[int] = (0,)) -> Markup:
+    """`words`: columns that are no numbers."""
+    kinds = [None if place in words else "number" for place in range(len(heads))]
+    head = tag("tr", *(tag("th", text, scope="col", class_=kind) for text, kind in zip(heads, kinds, strict=True)))
+    lines = [tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True))) for row in rows]
     return tag("div", tag("table", tag("thead", head), tag("tbody", *lines)), class_="table")
 
 
 def _cells(measured: Measured) -> tuple[str, ...]:
     return (
-        f"{measured.kl:.5f}", f"{measured.kl_99:.4f}", f"{measured.perplexity:.3f}", f"{100 * measured.change:+.2f} %",
+        f"{measured.kl:.5f}", f"{measured.kl_99:.4f}", f"{measured.perplexity:.2f}", f"{100 * measured.change:+.2f} %",
         f"{100 * measured.same:.1f} %",
     )  # fmt: skip
 
 
-def _measured(found: Mapping[str, Measured]) -> Markup:
-    return _table(_MEASURED, [(clean(name), *_cells(one)) for name, one in found.items()])
+def _measured(what: str, found: Mapping[str, Measured]) -> Markup | None:
+    if not found:
+        return None
+    return _table((what, *_MEASURED), [(clean(name), *_cells(one)) for name, one in found.items()])
 
 
-def _layers(report: Report) -> Markup:
-    return _measured({f"layer {layer}": one for layer, one in report.layers.items()})
+def _largest(found: Mapping[str, Measured], before: str = "") -> str:
+    """A sentence, behind another one."""
+    if not found:
+        return ""
+    name = max(found, key=lambda name: found[name].kl)
+    return f" Largest KL: {before}{clean(name)} with {found[name].kl:.4f}."
 
 
 def _products(report: Report) -> Markup:
@@ -76,4 +89,4 @@ def _products(report: Report) -> Markup:
         )
         for choice in report.choices
     ]  # fmt: skip
-    return _table(("product", "dB", "largest input", "step", "range", "rounded"), rows)
+    return _table(("product", "dB", "largest input", "step", "range", "rounded"), rows, (0, 5))
