@@ -195,7 +195,8 @@ def _tail(task: Task, tail: Tail, by_address: dict[int, Task], chip: Chip, where
         )
     if tail.base == NOP_WORD:
         return
-    following = None if tail.next_address is None else by_address.get(tail.next_address)
+    link = tail.next_address
+    following = None if link is None else by_address.get(link)
     if following is None:
         yield BadTaskError(f"its link {tail.base:#018x} leads to no task", section=where)
     elif tail.fetched != fetch_amount(following.amount, chip.words_per_fetch):

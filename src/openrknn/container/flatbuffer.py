@@ -26,6 +26,8 @@ _PAIR = struct.Struct("<iI")
 
 _TABLE_COST = 2048
 _TEXT_COST = 128
+_SLOT_COST = 128
+"""Of a slot of a vtable that is kept."""
 _FREE_COST = 32 * 1024 * 1024
 _COST_PER_BYTE = 32
 """What a byte of tables, texts and numbers costs at most as Python objects: 2048 for a table of 64 bytes."""
@@ -59,8 +61,8 @@ class Buffer:
         self.section = section
         self._left = _FREE_COST + len(data)
         self._seen = bytearray(len(data) // _LINE_BYTES + 1)
-        self.vtables: dict[int, _Vtable] = {}
-        """Those that were read, by place. Tables of a kind share a few."""
+        self.vtables: dict[bytes, _Vtable] = {}
+        """Those that were read, by their bytes."""
 
     def charge(self, cost: int, start: int = 0, size_bytes: int = 0) -> None:
         """Pay for Python objects that are about to be made, of these bytes where they are known."""
@@ -128,11 +130,16 @@ class Table:
     __slots__ = ("_slots", "buffer", "position", "present")
 
     def __init__(self, buffer: Buffer, position: int) -> None:
-        if not 0 <= position <= buffer.size - 4:
+        size, data = buffer.size, buffer.data
+        if not 0 <= position <= size - 4:
             buffer.check(position, 4, "a table")
-        vtable = position - _I32.unpack_from(buffer.data, position)[0]
-        table_bytes, slots, present = buffer.vtables.get(vtable) or self._vtable(buffer, vtable)
-        if position + table_bytes > buffer.size:
+        vtable = position - _I32.unpack_from(data, position)[0]
+        if not 0 <= vtable <= size - 4:
+            buffer.check(vtable, 4, "a vtable")
+        # Files have a vtable for each table; most of those of a kind are alike.
+        raw = bytes(data[vtable : vtable + _U16.unpack_from(data, vtable)[0]])
+        table_bytes, slots, present = buffer.vtables.get(raw) or self._vtable(buffer, vtable, raw)
+        if position + table_bytes > size:
             buffer.check(position, table_bytes, "a table")
         buffer.charge(_TABLE_COST, position, table_bytes)
         self.buffer = buffer
@@ -142,8 +149,7 @@ class Table:
         """The numbers of the slots that the file filled."""
 
     @staticmethod
-    def _vtable(buffer: Buffer, vtable: int) -> _Vtable:
-        buffer.check(vtable, 4, "a vtable")
+    def _vtable(buffer: Buffer, vtable: int, raw: bytes) -> _Vtable:
         vtable_bytes: int = _U16.unpack_from(buffer.data, vtable)[0]
         table_bytes: int = _U16.unpack_from(buffer.data, vtable + 2)[0]
         if vtable_bytes < 4 or vtable_bytes % 2 or vtable_bytes > _MAX_VTABLE_BYTES or table_bytes < 4:
@@ -153,15 +159,16 @@ class Table:
                 section=buffer.section,
             )
         buffer.check(vtable, vtable_bytes, "a vtable")
-        slots: tuple[int, ...] = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", buffer.data, vtable + 4)
+        slots: tuple[int, ...] = struct.unpack_from(f"<{(vtable_bytes - 4) // 2}H", raw, 4)
         if slots and (max(slots) >= table_bytes or not _SMALL.isdisjoint(slots)):
             raise BadTableError(
                 f"a vtable places a slot outside its table of {table_bytes} bytes",
                 offset=buffer.file_offset + vtable,
                 section=buffer.section,
             )
+        buffer.charge(_SLOT_COST * len(slots))
         present = frozenset(number for number, slot in enumerate(slots) if slot)
-        found = buffer.vtables[vtable] = _Vtable(table_bytes, slots, present)
+        found = buffer.vtables[raw] = _Vtable(table_bytes, slots, present)
         return found
 
     @property

@@ -83,8 +83,8 @@ class TableReader:
 
     # -- tensors ------------------------------------------------------------------------------------------------
 
-    def tensor(self, table: Table, index: int) -> Tensor:
-        """One tensor, without its data."""
+    def tensor(self, table: Table, index: int, blobs: tuple[memoryview, ...] | None = None) -> Tensor:
+        """One tensor; its data are one of `blobs`, where the file has such."""
         slots = self.generation.tensor
         name = table.text(slots["name"])
         table.buffer.section = f"tensor {index} {name!r}" if name else f"tensor {index}"
@@ -98,6 +98,13 @@ class TableReader:
                 section=table.buffer.section,
             )
         axis = 0 if len(scale) > 1 else None
+        blob = self._i32(table, "blob")
+        if blobs is not None and not 0 <= blob < max(len(blobs), 1):
+            raise BadReferenceError(
+                f"blob {blob} is named, but there are {len(blobs)}",
+                offset=table.file_offset,
+                section=table.buffer.section,
+            )
         return Tensor(
             index=index,
             name=name,
@@ -109,7 +116,8 @@ class TableReader:
             quantization=Quantization(scale, zero_point, axis) if scale else None,
             size_bytes=table.u32(slots["size_bytes"]),
             offset=table.u32(slots["offset"]),
-            blob=self._i32(table, "blob"),
+            blob=blob,
+            data=blobs[blob] if blobs is not None and blob else None,
             granularity=self._text(table, "granularity"),
             quantized_type=self._text(table, "quantized_type"),
             minimum=self.floats(table, slots.get("minimum"), "the minimum"),

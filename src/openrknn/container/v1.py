@@ -27,7 +27,6 @@ from openrknn.container.flatbuffer import Table
 from openrknn.container.parts import Graph, InputPatch, Kind, Node, PatchSlot, RelocationGroup, Task, Tensor
 from openrknn.container.reader import TableReader
 from openrknn.container.schema import patch_offsets
-from openrknn.container.v6 import with_data
 from openrknn.errors import BadReferenceError, BadRelocationError, BadTaskError
 from openrknn.isa.words import OFFSET_MASK, Command, fetch_amount, offset_of, tail_words, target_at, value_of
 
@@ -65,7 +64,7 @@ def read_graphs(root: Table, reader: TableReader) -> tuple[Graph, ...]:
 def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: TableReader) -> Graph:
     slots = reader.generation.graph
     tensors = tuple(
-        with_data(reader.tensor(entry, number), blobs, entry)
+        reader.tensor(entry, number, blobs)
         for number, entry in enumerate(table.tables(slots["tensors"]))
     )
     nodes: list[Node] = []

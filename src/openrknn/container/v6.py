@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from openrknn.container.flatbuffer import Table
 from openrknn.container.parts import Graph, Kind, Task, Tensor
 from openrknn.container.reader import TableReader, read_tasks
-from openrknn.errors import BadReferenceError, BadTaskError, BadTensorError
+from openrknn.errors import BadTaskError, BadTensorError
 
 _NO_COMMANDS = memoryview(b"").cast("Q")
 
@@ -23,8 +21,7 @@ def read_graphs(root: Table, reader: TableReader) -> tuple[Graph, ...]:
 def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: TableReader) -> Graph:
     slots = reader.generation.graph
     tensors = tuple(
-        with_data(reader.tensor(entry, number), blobs, entry)
-        for number, entry in enumerate(table.tables(slots["tensors"]))
+        reader.tensor(entry, number, blobs) for number, entry in enumerate(table.tables(slots["tensors"]))
     )
     nodes = tuple(reader.node(entry, number, len(tensors)) for number, entry in enumerate(table.tables(slots["nodes"])))
     table.buffer.section = f"graph {index}"
@@ -33,17 +30,6 @@ def _graph(table: Table, index: int, blobs: tuple[memoryview, ...], reader: Tabl
     return reader.graph(
         table, index, tensors=tensors, nodes=nodes, commands=_words(commands), tasks=_tasks(records, table)
     )
-
-
-def with_data(tensor: Tensor, blobs: tuple[memoryview, ...], table: Table) -> Tensor:
-    """The tensor with the bytes of its blob."""
-    if not 0 <= tensor.blob < max(len(blobs), 1):
-        raise BadReferenceError(
-            f"blob {tensor.blob} is named, but there are {len(blobs)}",
-            offset=table.file_offset,
-            section=table.buffer.section,
-        )
-    return replace(tensor, data=blobs[tensor.blob]) if tensor.blob else tensor
 
 
 def _single(tensors: tuple[Tensor, ...], kind: Kind, table: Table) -> Tensor | None:
