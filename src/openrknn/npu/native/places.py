@@ -90,7 +90,7 @@ class Places:
         return [(span.start, span.end) for span in (*self._reads, *self._main)]
 
     def look(self, address: int, size: int, what: str) -> Bytes:
-        """Bytes that nobody reads after the step was made."""
+        """Bytes that are not read after the step was made."""
         self._use(Span(address, address + size, ()))
         return self.memory.view(address, size, what)
 

@@ -153,7 +153,7 @@ _WHOLE_CHANNELS, _WHOLE_FRAMES = 16, 4
 def turned_states(model: Any) -> None:
     """States of frames, [T, 1, C] or the like, become [1, C, 1, T], the NPU's order, where they enter and leave.
 
-    Nobody but the encoder reads them, so in this order a chunk's states need not be transposed twice. Outputs end at
+    Only the encoder reads them, so in this order a chunk's states need not be transposed twice. Outputs end at
     whole groups of channels and frames: a state of other sizes would have to be copied, and stays as it is.
     """
     from onnx import TensorProto, helper
