@@ -157,6 +157,66 @@ static void fetch_weights(const uint8_t *weights, int32_t atoms, int64_t bytes, 
             __builtin_prefetch(weights + at, 0, SECOND_LEVEL);
 }
 
+/* Nothing in the DPU depends on the channel, and each atom has its own place. */
+static int32_t is_same_for_channels(const openrknn_dpu *dpu)
+{
+    const openrknn_target *target = &dpu->target;
+    const int64_t plane = target->height * target->line, more = target->per_pixel > 1 ? target->atom_step : plane;
+    return dpu->is_float && dpu->format == OPENRKNN_FP16 && !target->packed && !dpu->bias.addends && !dpu->bias.factors &&
+           !dpu->norm.addends && !dpu->norm.factors && dpu->element_wise.operation == OPENRKNN_NOTHING &&
+           target->pixels == (int64_t)target->width * target->height && target->line >= (int64_t)target->width * ATOM &&
+           more >= plane && target->group_step >= (target->per_pixel - 1) * target->atom_step + plane;
+}
+
+/* A convolution that copies a channel to all others: blocks `first` and `number` have the same results. */
+static int32_t is_copy(const convolution *c, int32_t first, int32_t number)
+{
+    const openrknn_convolution *step = c->step;
+    const int32_t end = (number + 1) * ATOM, size = (int32_t)sizeof(uint16_t);
+    const uint8_t *a = c->weights + first * c->block_bytes, *b = c->weights + number * c->block_bytes;
+    return number > first && c->taps == 1 && end <= at_most(step->weight_kernels, at_most(step->dpu.real_channels, step->dpu.channels)) &&
+           end * size <= step->dpu.target.atoms * ATOM && !memcmp(a, b, sizeof(float_block)) &&
+           !memcmp(a + float_taps_offset(), b + float_taps_offset(), sizeof(int32_t)) &&
+           !memcmp(a + float_weights_offset(step), b + float_weights_offset(step),
+                   (size_t)((const float_block *)a)->taps * (size_t)(lanes_of(step) * ATOM * size));
+}
+
+static void copy_block(const convolution *c, int32_t first, int32_t number, const float_place *place)
+{
+    enum { ATOMS = 2 };
+    const openrknn_target *target = &c->step->dpu.target;
+    const int64_t pixel = (int64_t)place->row * c->out_columns + place->first;
+    for (int32_t atom = 0; atom < ATOMS; atom++)
+        for (int32_t done = 0, run, other; done < place->pixels; done += run) {
+            const uint8_t *from = target_run(target, ATOMS * first + atom, pixel + done, &run);
+            uint8_t *to = target_run(target, ATOMS * number + atom, pixel + done, &other);
+            run = at_most(at_most(run, other), place->pixels - done);
+            memcpy(to, from, (size_t)run * ATOM);
+        }
+}
+
+/* The sums of one output channel. */
+static void lone_block(const convolution *c, int32_t number, const float_place *places, int32_t count, float32 *sums)
+{
+    const uint8_t *at = c->weights + number * c->block_bytes;
+    const float_block *block = (const float_block *)at;
+    for (int32_t s = 0; s < count; s++) {
+        const float_task task = {
+            .input = places[s].input,
+            .offsets = c->offsets,
+            .list = (const int32_t *)(at + float_taps_offset()),
+            .taps = block->taps,
+            .lanes = FLOAT_CHANNELS,
+            .pixels = places[s].pixels,
+            .sums = sums,
+        };
+        c->kernels->float_lone(&task, (const uint16_t *)(at + float_weights_offset(c->step)));
+        if (c->has_infinite)
+            add_skipped(&task, task.list + block->taps, c->taps - block->taps);
+        finish(c, number, &places[s], sums);
+    }
+}
+
 void float_segments(const convolution *c, int32_t from, int32_t to, int32_t first_block, int32_t last_block)
 {
     const int32_t lanes = lanes_of(c->step), count = to - from;
@@ -174,8 +234,20 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
         single_pixel(c, &places[0], first_block, last_block);
         return;
     }
+    const int32_t has_lone = c->kernels->float_lone && c->step->format == OPENRKNN_FP16 && lanes == FLOAT_CHANNELS;
+    const int32_t has_copies = is_same_for_channels(&c->step->dpu);
     for (int32_t number = first_block, atoms; number < last_block; number += atoms) {
         const uint8_t *at = c->weights + number * c->block_bytes;
+        atoms = 1;
+        if (has_copies && is_copy(c, first_block, number)) {
+            for (int32_t s = 0; s < count; s++)
+                copy_block(c, first_block, number, &places[s]);
+            continue;
+        }
+        if (has_lone && c->step->weight_kernels - number * ATOM == 1) {
+            lone_block(c, number, places, count, sums[0]);
+            continue;
+        }
         const float_block *block = (const float_block *)at;
         const int32_t *list = (const int32_t *)(at + float_taps_offset());
         const uint8_t *weights = at + float_weights_offset(c->step);

@@ -195,6 +195,9 @@ enum { SINGLES = 1 };
 #define FLOAT_SINGLE NULL
 enum { SINGLES = 0 };
 #endif
+#ifndef FLOAT_LONE
+#define FLOAT_LONE NULL
+#endif
 
 #ifndef OWN_FLOAT_TILES
 #define FLOAT_TILE(pixels)                                                                                             \

@@ -305,6 +305,7 @@ typedef struct kernel_set {
     int32_t pair_fetches; /* what `fetch` says */
     int32_t singles; /* blocks at a time, at most, of */
     void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
+    void (*float_lone)(const float_task *task, const uint16_t *weights); /* fp16, all taps, for one channel; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
 
     /* products of matrices */
@@ -339,7 +340,8 @@ typedef struct kernel_set {
 
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
-    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .pair_fetches = PAIR_FETCHES, .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_depthwise = float_depthwise,                 \
+    .float_segment = float_segment, .float_pair = FLOAT_PAIR, .pair_fetches = PAIR_FETCHES,                           \
+    .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_lone = FLOAT_LONE, .float_depthwise = float_depthwise,   \
     .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .narrow = narrow, .at_once = 1

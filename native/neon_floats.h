@@ -250,3 +250,65 @@ static void float_single(const float_task *task, const uint16_t *weights)
     else
         single_of(task, weights, 0);
 }
+
+/* ---------------------------------------------------------------------------------------------- one output channel */
+
+/*
+ * Sums of all channels of each pixel, as softmax and norms need them: vectors of 4 pixels instead of 16 output channels, of
+ * which there is one. Each pixel's sums have the same order as in tiles.
+ */
+#define FLOAT_LONE float_lone
+
+ALWAYS_INLINE void turn_four(float32x4_t *x)
+{
+    const float32x4_t a = vtrn1q_f32(x[0], x[1]), b = vtrn2q_f32(x[0], x[1]), c = vtrn1q_f32(x[2], x[3]), d = vtrn2q_f32(x[2], x[3]);
+#define HALVES_OF(kind, a, b) vreinterpretq_f32_f64(vtrn##kind##q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+    x[0] = HALVES_OF(1, a, c);
+    x[1] = HALVES_OF(1, b, d);
+    x[2] = HALVES_OF(2, a, c);
+    x[3] = HALVES_OF(2, b, d);
+#undef HALVES_OF
+}
+
+static void float_lone(const float_task *task, const uint16_t *weights)
+{
+    enum { LANES = 8, FOURS = (SEGMENT + 3) / 4 };
+    const int32_t fours = (task->pixels + 3) / 4;
+    float32x4_t totals[FOURS], sums[FOURS];
+
+    for (int32_t i = 0; i < fours; i++)
+        totals[i] = sums[i] = vdupq_n_f32(0.0f);
+    for (int32_t tap = 0; tap < task->taps; tap++, weights += LANES * ATOM) {
+        const int32_t entry = task->list[tap];
+        const float32 *seen = (const float32 *)(task->input + task->offsets[tap_of(entry)]);
+        float32 weight[LANES];
+        for (int32_t k = 0; k < LANES; k++)
+            weight[k] = half_to_float(weights[k * ATOM]);
+        const float32x4_t w[2] = {vld1q_f32(weight), vld1q_f32(weight + 4)};
+        for (int32_t i = 0; i < fours; i++) {
+            const int32_t left = task->pixels - 4 * i;
+            float32x4_t x[2][4], sum = sums[i];
+#pragma GCC unroll 4
+            for (int32_t p = 0; p < 4; p++) {
+                const float32 *at = seen + (4 * i + (p < left ? p : 0)) * LANES;
+                x[0][p] = vld1q_f32(at);
+                x[1][p] = vld1q_f32(at + 4);
+            }
+            turn_four(x[0]);
+            turn_four(x[1]);
+            for (int32_t half = 0; half < 2; half++) {
+                sum = vfmaq_laneq_f32(sum, x[half][0], w[half], 0);
+                sum = vfmaq_laneq_f32(sum, x[half][1], w[half], 1);
+                sum = vfmaq_laneq_f32(sum, x[half][2], w[half], 2);
+                sum = vfmaq_laneq_f32(sum, x[half][3], w[half], 3);
+            }
+            sums[i] = sum;
+        }
+        for (int32_t i = 0; i < fours && ends_group(entry); i++) {
+            totals[i] = vaddq_f32(totals[i], sums[i]);
+            sums[i] = vdupq_n_f32(0.0f);
+        }
+    }
+    for (int32_t p = 0; p < task->pixels; p++)
+        task->sums[p * ATOM] = ((const float32 *)totals)[p];
+}

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from openrknn.compute import native
 from openrknn.isa import Precision
-from openrknn.npu.task import Flying
+from openrknn.npu.task import Convolution, Flying
 from openrknn.runtime.operators.softmax import softmax
 from openrknn.task import ew, lut
+from openrknn.task.stage import Stage
 from tests.npu.accelerate_cases import (
     OPERAND,
     SOURCE,
@@ -54,6 +55,44 @@ def test_one_pixel_is_the_same(case: Case, seed: int, with_rare: bool) -> None:
         places = noise.choice(weights.size, weights.size // 2000)
         weights[places] = noise.choice([0x7C00, 0xFC00, 0x7E00, 0x7F80, 0x0001, 0x8001, 0x03FF, 0x7BFF], places.size)
     case.check()
+
+
+@some
+@given(
+    st.booleans().flatmap(lambda matrix: float_convolutions(depthwise=False, matrix=matrix)),
+    st.integers(0, 2**32 - 1), st.booleans(),
+)  # fmt: skip
+def test_sums_of_one_kernel_are_the_same(case: Case, seed: int, with_infinite: bool) -> None:
+    """Sums of all channels, as softmax needs them; the last kernel can also be alone in its block."""
+    step, noise = case.step, np.random.default_rng(seed)
+    assert isinstance(step, Convolution)
+    if with_infinite:
+        source = case.memory.at(SOURCE, 1, "source").data.view(np.uint16)
+        source[noise.choice(source.size, 20)] = noise.choice([0x7C00, 0xFC00, 0x7E00], 20)
+        weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
+        weights[: weights.size // 512 * 512].reshape(-1, 512)[noise.random(weights.size // 512) < 0.5] = 0
+    source = replace(step.source, kernels=(step.source.kernels - 1) // 16 * 16 + 1)
+    program = replace(
+        step.dpu, bias=None, norm=None, element_wise=None, out=replace(step.dpu.out, precision=Precision.FP32)
+    )
+    Case(replace(step, source=source, dpu=program), case.memory).check()
+
+
+@some
+@given(float_convolutions(depthwise=False, matrix=True), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_channels_with_the_same_weights_are_the_same(case: Case, seed: int, is_plain: bool, is_same: bool) -> None:
+    """A number for all channels of a pixel; not where one kernel, or one operand of the DPU, is another one."""
+    step, noise = case.step, np.random.default_rng(seed)
+    assert isinstance(step, Convolution)
+    weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
+    weights[...] = np.tile(noise.normal(0, 1, 8).astype(np.float16).view(np.uint16), weights.size // 8)
+    if not is_same:
+        weights[noise.integers(8 * step.source.kernels)] = 0x3C00
+    bias = None if is_plain else Stage(addend=None, adds=True, subtracts=False, scaling=None, clamp=None, is_float=True)
+    out = replace(step.dpu.out, precision=Precision.FP16)
+    program = replace(step.dpu, bias=bias, norm=None, element_wise=None, out=out)
+    source = replace(step.source, channels=8, weight_channels=8)
+    Case(replace(step, source=source, dpu=program), case.memory).check()
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
