@@ -26,7 +26,7 @@ NOT_WRITTEN = frozenset({
     "--ignore", "--input/-i", "--instances", "--interval", "--job", "--json-schema", "--kernel", "--kubelet-dir",
     "--labels", "--language", "--layout", "--length-scale", "--library", "--limit", "--line", "--llm",
     "--loudness", "--speed",
-    "--llm-client-requests", "--llm-keep-alive", "--llm-sequences", "--log",
+    "--llm-client-requests", "--llm-draft-model", "--llm-drafts", "--llm-keep-alive", "--llm-sequences", "--log",
     "--log-format", "--log-level", "--machine", "--max-audio", "--max-body", "--max-memory", "--max-model",
     "--max-tokens", "--mean", "--memory", "--method", "--metrics-host", "--metrics-port", "--min-p", "--min-snr",
     "--mirror", "--model", "--module", "--name", "--node", "--noise-scale", "--noise-w", "--only", "--op", "--order",

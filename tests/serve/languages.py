@@ -15,6 +15,7 @@ import numpy as np
 from openrknn.llm.engine import Cache
 from openrknn.llm.generation.generator import Generator
 from openrknn.llm.generation.model import Details, LanguageModel
+from openrknn.llm.generation.speculation import Speculation
 from openrknn.llm.weights import Floats
 from tests.llm.fakes import END, SIZE, FakeEngine, FakeVocabulary, by_hand
 
@@ -73,7 +74,9 @@ class FakeEmbedder:
         return np.stack([np.array([token, 1, len(tokens)], np.float32) for token in tokens])
 
 
-def open_fake_language(where: str, device: str, sequences: int) -> LanguageModel:
+def open_fake_language(
+    where: str, device: str, sequences: int, drafts: int = 0, draft_model: str | None = None
+) -> LanguageModel:
     """For `Server(open_language=...)`; a worker finds it by its name."""
     assert device == "auto"
     name = Path(where).stem
@@ -81,7 +84,11 @@ def open_fake_language(where: str, device: str, sequences: int) -> LanguageModel
     thinks = name == "thinker"
     source = "{% if enable_thinking %}<think>{% endif %}" if thinks else "{{x}}"
     details = Details(name, "fake", 1234, 512, size, "gguf", "Q4_1", "MIT", "not the NPU", source)
-    generator = Generator(FragileEngine(), FakeVocabulary(), most_sequences=sequences)
+    speculation = Speculation.ngrams(drafts) if drafts else None
+    if draft_model is not None:
+        draft = FakeEngine()
+        speculation = Speculation.model(draft, draft.config.vocabulary, drafts or 4)
+    generator = Generator(FragileEngine(), FakeVocabulary(), most_sequences=sequences, speculation=speculation)
     template = ThinkingTemplate() if thinks else FakeTemplate()
     return LanguageModel(details, generator, template=template, embedder=FakeEmbedder())
 

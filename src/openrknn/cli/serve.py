@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openrknn.cli.common.options import port, positive, seconds, zero_or_more
+from openrknn.cli.common.options import number, port, positive, seconds, zero_or_more
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import TIMESTAMPS, OutputFile, OutputFolder
 from openrknn.extras import missing
@@ -131,6 +131,12 @@ def _add_languages(texts: argparse._ArgumentGroup) -> None:
                        help="serve a language model: a GGUF file, or a name that was got; repeat for more")  # fmt: skip
     texts.add_argument("--llm-sequences", type=positive, metavar="N", default=8,
                        help="requests that one language model computes together (default: 8)")  # fmt: skip
+    few = number("a whole number from 0 to 64", 0, 64, whole=True)
+    texts.add_argument("--llm-drafts", type=few, metavar="N", default=0,
+                       help="tokens that n-grams, or a draft model, propose at a time; changes the speed "
+                       "only")  # fmt: skip
+    texts.add_argument("--llm-draft-model", metavar="[NAME=]FILE", action="append", default=[],
+                       help="a smaller model that drafts for the language model NAME, or for all")  # fmt: skip
     texts.add_argument("--llm-client-requests", type=positive, metavar="N", default=0,
                        help="requests of one client to a model at a time (default: no limit)")  # fmt: skip
     texts.add_argument("--llm-keep-alive", type=zero_or_more, metavar="SECONDS", default=-1.0,
@@ -200,6 +206,8 @@ def settings_from(arguments: argparse.Namespace) -> Settings:
         voice_streams=arguments.voice_streams,
         llms=arguments.llm,
         llm_sequences=arguments.llm_sequences,
+        llm_drafts=arguments.llm_drafts,
+        llm_draft_models=arguments.llm_draft_model,
         llm_client_requests=arguments.llm_client_requests,
         llm_keep_alive=arguments.llm_keep_alive,
         wyoming=arguments.wyoming,

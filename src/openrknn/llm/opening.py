@@ -14,17 +14,20 @@ from openrknn.llm.file import is_language, read_language
 from openrknn.llm.files import FileSource, open_weights
 from openrknn.llm.generation.generator import Generator
 from openrknn.llm.generation.model import Details, LanguageModel
-from openrknn.llm.generation.speculation import Speculation
+from openrknn.llm.generation.speculation import ModelDrafter, Speculation
 from openrknn.llm.home import find_model
 from openrknn.llm.ports import makes_embeddings
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.templates import ChatTemplate
 from openrknn.llm.tokens import Tokenizer, open_tokenizer
 
-__all__ = ["REFERENCE_NOTICE", "SOFTWARE_NOTICE", "open_model"]
+__all__ = ["REFERENCE_NOTICE", "SLOW_DRAFTS", "SOFTWARE_NOTICE", "open_model"]
 
 REFERENCE_NOTICE = "float reference on the CPU: not the NPU"
+SLOW_DRAFTS = "no graph verifies several drafts at once, so they make it slower: compile with --drafts 8"
 SOFTWARE_NOTICE = "software NPU: no NPU was found, or another device was asked for"
+_DRAFTS = 4
+"""Tokens of a draft model at a time."""
 
 
 def open_model(
@@ -34,15 +37,46 @@ def open_model(
     sequences: int = 8,
     capacity: int | None = None,
     drafts: int = 0,
+    draft_model: str | os.PathLike[str] | None = None,
 ) -> LanguageModel:
     """Open a compiled model (.rknnz), a GGUF file, a folder of Hugging Face, or the name of a model at home.
 
     `sequences` are computed together, `capacity` is how many tokens a conversation may have, `drafts` how many tokens
-    n-grams propose at a time. A compiled model runs on the NPU or on the software NPU (`device`); weights that are not
+    n-grams propose at a time, or `draft_model`: a smaller model with the same vocabulary (four at a time unless
+    `drafts` says otherwise). A compiled model runs on the NPU or on the software NPU (`device`); weights that are not
     compiled run in float on the CPU, and `details.notice` reports it.
     """
+    if draft_model is None:
+        return _opened(where, device, sequences, capacity, Speculation.ngrams(drafts) if drafts else None)
+    draft = _opened(draft_model, device, sequences, None, None)
+    try:
+        proposing = Speculation(lambda: ModelDrafter(draft.generator.engine), drafts or _DRAFTS)
+        model = _opened(where, device, sequences, capacity, proposing)
+    except BaseException:
+        draft.close()
+        raise
+    model.draft = draft
+    if not _same_tokens(model.generator, draft.generator):
+        model.close()
+        raise UnsupportedError(
+            f"{draft_model}: its tokens are not those of {where}, so that it cannot draft for it; use a smaller model "
+            "of the same family"
+        )
+    return model
+
+
+def _same_tokens(model: Generator, draft: Generator) -> bool:
+    """Columns of logits mean the same."""
+    ours, theirs, size = model.vocabulary, draft.vocabulary, model.vocabulary.size
+    if theirs.size != size or draft.engine.config.vocabulary < size:
+        return False
+    return all(ours.piece(token) == theirs.piece(token) for token in range(size))
+
+
+def _opened(
+    where: str | os.PathLike[str], device: str, sequences: int, capacity: int | None, speculation: Speculation | None
+) -> LanguageModel:
     path = find_model(where)
-    speculation = Speculation.ngrams(drafts) if drafts else None
     if path.is_file() and is_language(path):
         return _compiled(path, device, capacity, sequences, speculation)
     if not device.startswith(("auto", "software")):
@@ -78,6 +112,9 @@ def _compiled(
     engine = embedder or NpuEngine(file, device, batch=None if sequences > 1 else 0)
     config = file.config
     notice = SOFTWARE_NOTICE if engine.session.device.name.startswith("software") else ""
+    verifies = any(one.logits and one.tokens > one.sequences == 1 for one in file.graphs)
+    if speculation is not None and embedder is None and not verifies:
+        notice = f"{notice}; {SLOW_DRAFTS}" if notice else SLOW_DRAFTS
     context = file.capacity if embedder is not None else config.context
     details = Details(
         path.stem, config.architecture, _count(config), context, path.stat().st_size, "rknn",

@@ -82,6 +82,10 @@ class Settings:
     """Language models: NAME=FILE or FILE, a GGUF file, a folder of Hugging Face or a compiled model."""
     llm_sequences: int = 8
     """Requests that one language model computes together."""
+    llm_drafts: int = 0
+    """Tokens that are drafted at a time while a request runs alone; 0: none, or four of a draft model."""
+    llm_draft_models: Sequence[str | os.PathLike[str]] = ()
+    """Smaller models that draft, NAME=FILE for one language model or FILE for all; without any, n-grams do."""
     llm_client_requests: int = 0
     """Of one client to one language model at the same time, running or waiting; 0: as many as the queue takes."""
     llm_keep_alive: float = -1.0

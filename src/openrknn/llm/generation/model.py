@@ -66,6 +66,8 @@ class LanguageModel:
         embedder: Embedder | None = None,
     ) -> None:
         self.details, self.generator, self.template, self._embedder = details, generator, template, embedder
+        self.draft: LanguageModel | None = None
+        """A smaller model whose engine proposes tokens; closed with this one."""
 
     @property
     def can_embed(self) -> bool:
@@ -111,6 +113,8 @@ class LanguageModel:
     def close(self) -> None:
         """Give everything back."""
         self.generator.close()
+        if self.draft is not None:
+            self.draft.close()
 
 
 def pooled(rows: Floats, pooling: Pooling) -> Floats:

@@ -46,6 +46,6 @@ def main(descriptor: int) -> None:
 
 def _load(words: dict[str, Any]) -> LanguageModel:
     bound_memory(words["memory_bytes"], words["model_bytes"])
-    opened = find(words["open_language"])(words["where"], words["device"], words["sequences"])
+    opened = find(words["open_language"])(words["where"], words["device"], words["sequences"], *words["drafts"])
     assert isinstance(opened, LanguageModel)
     return opened

@@ -33,8 +33,8 @@ from openrknn.serve.worker.supervisor import Supervisor
 
 __all__ = ["Card", "FoundLanguage", "Language", "OpenLanguage"]
 
-OpenLanguage = Callable[[str, str, int], LanguageModel]
-"""(where, device, sequences at a time) -> an open model."""
+OpenLanguage = Callable[[str, str, int, int, str | None], LanguageModel]
+"""(where, device, sequences at a time, drafts at a time, model that drafts) -> an open model."""
 _LOG = logging.getLogger(__name__)
 _CHILD = "openrknn.serve.llm.child"
 _MOST_TEXT = 65536
@@ -49,6 +49,9 @@ class FoundLanguage:
     where: str
     size_bytes: int
     modified: float
+    draft: str | None = None
+    """A smaller model that drafts for it."""
+    draft_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +103,16 @@ class Language:
         """Of the model, where it has no process."""
         self.idle = Idle(self._unload, settings.llm_keep_alive)
         where = str(Path(found.where).absolute())
-        self._open_here = partial(opener, where, settings.device, settings.llm_sequences)
+        drafts = settings.llm_drafts, found.draft
+        self._open_here = partial(opener, where, settings.device, settings.llm_sequences, *drafts)
         if settings.workers == IN_PROCESS:
             self._model = self._open_here()
             words: Any = card_of(self._model)
         else:
             question = {
                 "do": "load", "where": where, "device": settings.device, "memory_bytes": limits.total_bytes,
-                "model_bytes": found.size_bytes, "sequences": settings.llm_sequences,
+                "model_bytes": found.size_bytes + found.draft_bytes, "sequences": settings.llm_sequences,
+                "drafts": drafts,
                 "open_language": reference(opener),
             }  # fmt: skip
             self._supervisor = Supervisor(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from openrknn.errors import UnsupportedError
@@ -23,11 +24,11 @@ _USUAL_NAMES = frozenset({"", "default", "gpt-3.5-turbo", "gpt-4", "gpt-4o", "gp
 _MOST_NAME = 200
 
 
-def open_language(where: str, device: str, sequences: int) -> LanguageModel:
+def open_language(where: str, device: str, sequences: int, drafts: int, draft_model: str | None) -> LanguageModel:
     """The real ones. They are imported here, by the process that needs them."""
     from openrknn.llm.opening import open_model
 
-    return open_model(where, device=device, sequences=sequences)
+    return open_model(where, device=device, sequences=sequences, drafts=drafts, draft_model=draft_model)
 
 
 def find_language(text: str) -> FoundLanguage:
@@ -46,6 +47,24 @@ def find_language(text: str) -> FoundLanguage:
     return FoundLanguage(name, str(path), size, path.stat().st_mtime)
 
 
+def with_drafts(found: Sequence[FoundLanguage], texts: Sequence[str]) -> list[FoundLanguage]:
+    """Each with the model that drafts for it: [NAME=]FILE, without NAME for all that have no other one."""
+    models: dict[str, FoundLanguage] = {}
+    for text in texts:
+        name, is_named, where = text.partition("=")
+        if not is_named or Path(text).exists():
+            name, where = "", text
+        if name in models or (name and name not in {one.name for one in found}):
+            wrong = "is given twice" if name in models else "is for no language model of this server"
+            raise UnsupportedError(f"--llm-draft-model {text!r:.100}: it {wrong}; give NAME=FILE with a name of --llm")
+        models[name] = find_language(f"draft={where}")
+    made = []
+    for one in found:
+        draft = models.get(one.name) or models.get("")
+        made.append(one if draft is None else replace(one, draft=draft.where, draft_bytes=draft.size_bytes))
+    return made
+
+
 class Languages:
     """Opened when the server starts; each was named, so each has to open."""
 
@@ -62,7 +81,7 @@ class Languages:
             for one in found:
                 if names.count(one.name) > 1:
                     raise UnsupportedError(f"{one.where}: there is another language model {one.name!r}; give NAME=FILE")
-            for one in found:
+            for one in with_drafts(found, [str(text) for text in self._settings.llm_draft_models]):
                 model = self._models[one.name] = Language(one, self._settings, self._opener)
                 _LOG.info("language model %s is ready: %s", one.name, model.card.architecture)
                 if model.card.notice:
