@@ -202,6 +202,19 @@ static void piece_offsets(const convolution *c, int32_t *offsets)
                 *offsets++ = (int32_t)(tap_offset(c, y, x) + piece * PIECE);
 }
 
+/* The largest magnitude of a sum, before or after what its window adds: that of the weights with and without corrections. */
+static int64_t largest_of_weights(const convolution *c)
+{
+    const int64_t inputs = (int64_t)tap_count(c->step) * lanes_of(c->step);
+    int64_t largest = 0;
+    for (int32_t o = 0; o < c->out_atoms * ATOM; o++) {
+        const int64_t factor = c->factors[o] < 0 ? -(int64_t)c->factors[o] : c->factors[o];
+        const int64_t sum = -(int64_t)INT8_MIN * (c->magnitudes[o] + inputs * factor);
+        largest = sum > largest ? sum : largest;
+    }
+    return largest < c->largest_sum ? largest : c->largest_sum;
+}
+
 /* Chains that can follow the sums in registers. */
 static void plan_fusion(convolution *c)
 {
@@ -210,8 +223,8 @@ static void plan_fusion(convolution *c)
         return;
     if (step->dpu.chain.flags & OPENRKNN_CHAIN_ADD && step->dpu.element_wise.operand_kind != 2)
         return;
-    c->is_fused = c->kernels->fuses(&step->dpu.chain, c->largest_sum, c->out_atoms * ATOM);
     c->magnitudes = (const int32_t *)(step->packed + correction_bytes(step, c->kernels));
+    c->is_fused = c->kernels->fuses(&step->dpu.chain, largest_of_weights(c), c->out_atoms * ATOM);
     if (c->is_fused == 2 && c->has_window)
         c->windows = WINDOW_FLOAT;
 }
