@@ -67,8 +67,8 @@ def test_sums_of_one_kernel_are_the_same(case: Case, seed: int, with_infinite: b
     step, noise = case.step, np.random.default_rng(seed)
     assert isinstance(step, Convolution)
     if with_infinite:
-        source = case.memory.at(SOURCE, 1, "source").data.view(np.uint16)
-        source[noise.choice(source.size, 20)] = noise.choice([0x7C00, 0xFC00, 0x7E00], 20)
+        values = case.memory.at(SOURCE, 1, "values").data.view(np.uint16)
+        values[noise.choice(values.size, 20)] = noise.choice([0x7C00, 0xFC00, 0x7E00], 20)
         weights = case.memory.at(WEIGHTS, 1, "weights").data.view(np.uint16)
         weights[: weights.size // 512 * 512].reshape(-1, 512)[noise.random(weights.size // 512) < 0.5] = 0
     source = replace(step.source, kernels=(step.source.kernels - 1) // 16 * 16 + 1)
