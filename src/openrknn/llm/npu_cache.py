@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from openrknn.llm.resident import Half, Parked
 from openrknn.runtime.errors import ClosedError
 
-if TYPE_CHECKING:
-    from openrknn.llm.npu import NpuEngine
-
 __all__ = ["NpuCache"]
+
+
+class Holder(Protocol):
+    """The engine of a cache."""
+
+    def parked_of(self, cache: NpuCache) -> Parked | None:
+        """A copy of what it holds, in the layout of the device."""
+
+    def forget(self, cache: NpuCache) -> None:
+        """Its place is free."""
 
 
 class NpuCache:
     """Keys and values of one sequence: in the memory of the NPU, or here until it is used again."""
 
     def __init__(
-        self, engine: NpuEngine, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None,
+        self, engine: Holder, tokens: Sequence[int] = (), rows: Half | None = None, parked: Parked | None = None,
         behind: Sequence[NpuCache] = (),
     ) -> None:  # fmt: skip
-        self._engine: NpuEngine | None = engine
+        self._engine: Holder | None = engine
         self._behind = tuple(behind)
         """Of the same sequence, in further parts of the model."""
         self._tokens = list(tokens)
