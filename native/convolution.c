@@ -14,28 +14,6 @@
 
 /* ---------------------------------------------------------------------------------------------- direct */
 
-/* Of a run of several rows, only the sums of real pixels, side by side; the number of the first one, and how many. */
-static int32_t leave_real(const convolution *c, int32_t first, int32_t atoms, int32_t *sums, int32_t *pixels)
-{
-    const int32_t width = c->step->out_width, count = *pixels;
-    int32_t row = first / c->run_columns, column = first % c->run_columns, number = row * width + at_most(column, width);
-
-    *pixels = 0;
-    for (int32_t at = 0, run; at < count; at += run) {
-        const int32_t is_real = column < width;
-        run = at_most(count - at, (is_real ? width : c->run_columns) - column);
-        if (is_real) {
-            for (int32_t atom = 0; atom < atoms && *pixels < at; atom++) {
-                int32_t *of_atom = sums + atom * SEGMENT * ATOM;
-                memmove(of_atom + *pixels * ATOM, of_atom + at * ATOM, (size_t)run * ATOM * sizeof *sums);
-            }
-            *pixels += run;
-        }
-        column = (column + run) % c->run_columns;
-    }
-    return number;
-}
-
 /* The results of a segment where they belong, without a detour through sums in memory. */
 static void fused_segment(const convolution *c, int32_t block, int32_t pixel, const segment_task *task)
 {
@@ -80,10 +58,12 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
     const kernel_set *kernels = c->kernels;
     int32_t sums[4 * SEGMENT * ATOM] __attribute__((aligned(64)));
     int32_t window[GROUP][SEGMENT] __attribute__((aligned(64)));
+    sums_queue queue; /* its room is not cleared */
     uint8_t constants[CONSTANT_BYTES] __attribute__((aligned(64)));
     int32_t rows[GROUP], firsts[GROUP], counts[GROUP], is_picture = step->picture != 0, has_window = c->has_window;
     int32_t block_atoms = kernels->block, most_atoms = kernels->block * kernels->at_once;
 
+    queue_begin(&queue, c);
     for (int32_t s = 0; s < to - from; s++) {
         segment_place(c, from + s, rows + s, firsts + s, counts + s);
         if (has_window)
@@ -109,29 +89,34 @@ static void direct_segments(const convolution *c, int32_t from, int32_t to, int3
                 .addends = c->addends ? c->addends + block * block_atoms * ATOM : NULL,
                 .constants = constants,
                 .sums = sums,
+                .queue = c->by_pixel ? &queue : NULL,
+                .row = row,
+                .first = first,
+                .atom = block * block_atoms,
+                .fetch_part = s,
+                .fetch_parts = to - from,
             };
-            int32_t pixel = row * c->out_columns + first, real = pixels;
+            const int32_t pixel = row * c->out_columns + first;
             if (c->is_fused) {
                 fused_segment(c, block, pixel, &task);
                 continue;
             }
             kernels->segment(&task);
-            if (c->run_columns)
-                pixel = leave_real(c, first, task.atoms, sums, &real);
-            for (int32_t atom = 0; atom < task.atoms && real; atom++) {
+            for (int32_t atom = 0; atom < task.atoms && !c->by_pixel; atom++) {
                 int32_t channel = (block * block_atoms + atom) * ATOM;
                 dpu_task finish = {
                     .dpu = &step->dpu,
                     .kernels = kernels,
                     .channel = channel,
                     .pixel = pixel,
-                    .pixels = real,
+                    .pixels = pixels,
                     .sums = sums + atom * SEGMENT * ATOM,
                 };
                 dpu_finish(&finish);
             }
         }
     }
+    queue_end(&queue);
 }
 
 static void direct_unit(void *job, int32_t unit)
@@ -291,6 +276,7 @@ static int run_direct(convolution *c)
     if (!is_float(step) && prepare_windows(c))
         return -1;
     plan_fusion(c);
+    plan_queue(c);
     divide_work(c);
     run_units(c->segment_units * c->unit_columns, c->work, direct_unit, c);
     return 0;

@@ -40,8 +40,9 @@ typedef struct {
     int32_t has_infinite; /* floating point: where taps are left out */
 
     int64_t largest_sum; /* without addends, in magnitude */
+    int64_t largest_window, largest_factor;
     int32_t is_fused; /* the chain follows the sums in registers */
-    const int32_t *magnitudes; /* then those of the weights of each channel */
+    const int32_t *magnitudes; /* then, and by pixel, those of the weights of each channel */
     const int32_t *factors;
     const int32_t *addends; /* of the chain; NULL without one */
     const uint8_t *weights;
@@ -141,15 +142,20 @@ static inline int32_t kernel_tap(const openrknn_convolution *step, const kernel_
     return run * run_pieces(step) * (PIECE / lanes_of(step)) + place * input_atoms(step) + tap / window;
 }
 
-/* What is added to weights, of each channel; where chains can follow the sums, behind it the magnitudes of weights. */
+/* What is added to weights, of each channel; where chains have a use for them, behind it the magnitudes of weights. */
 static inline int64_t correction_bytes(const openrknn_convolution *step, const kernel_set *kernels)
 {
     return round_up(round_up(out_atoms(step), kernels->block) * ATOM * (int64_t)sizeof(int32_t), 64);
 }
 
+static inline int32_t has_magnitudes(const kernel_set *kernels)
+{
+    return kernels->fuses || kernels->by_pixel;
+}
+
 static inline int64_t factor_bytes(const openrknn_convolution *step, const kernel_set *kernels)
 {
-    return correction_bytes(step, kernels) * (kernels->fuses ? 2 : 1);
+    return correction_bytes(step, kernels) * (has_magnitudes(kernels) ? 2 : 1);
 }
 
 /* By pixel: the weights of a channel that adds up the others of a pixel. */
@@ -329,6 +335,11 @@ void pack_weights(const openrknn_convolution *step);
 /* Sums of windows: what can be done once for all segments (-1 if there is no memory), and those of a segment. */
 int prepare_windows(convolution *c);
 void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pixels, int32_t *window);
+
+/* By pixel: sums that wait while tiles compute. */
+void plan_queue(convolution *c);
+void queue_begin(sums_queue *queue, const convolution *c);
+void queue_end(sums_queue *queue);
 
 /* What the first pixel of a segment sees. */
 static inline const uint8_t *segment_input(const convolution *c, int32_t row, int32_t first)

@@ -86,7 +86,7 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
         memset(blocks, 0, (size_t)(divide_up(atoms, kernels->block) * block_bytes));
     for (int32_t o = 0; o < (int32_t)round_up(atoms, kernels->block) * ATOM; o++)
         factors[o] = o < step->dpu.channels ? step->corrections[o] - kernels->weight_offset : 0;
-    if (kernels->fuses)
+    if (has_magnitudes(kernels))
         memset(magnitudes, 0, (size_t)correction_bytes(step, kernels));
     for (int32_t block = 0; block < divide_up(atoms, kernels->block); block++)
         for (int32_t tap = 0; tap < tap_count(step); tap++) {
@@ -94,7 +94,7 @@ static void pack_direct(const openrknn_convolution *step, const kernel_set *kern
             int32_t first = step->picture ? 0 : tap / window * ATOM;
             for (int32_t o = 0; o < block_channels; o++)
                 direct_weights(step, kernels, block * block_channels + o, first, tap % window, lanes, weights + o * lanes);
-            if (kernels->fuses)
+            if (has_magnitudes(kernels))
                 add_magnitudes(step, weights, block * ATOM, first, lanes, magnitudes);
             kernels->store(blocks + block * block_bytes, kernel_tap(step, kernels, tap), step->picture != 0, weights);
         }

@@ -161,6 +161,8 @@ void segment_window(const convolution *c, int32_t row, int32_t first, int32_t pi
         const float32 sum = (float32)window[i];
         memcpy(window + i, &sum, sizeof sum);
     }
+    for (int32_t i = 0; i < pixels && c->windows == WINDOW_PARTS; i++)
+        window[i] = (window[i] & ((1 << WINDOW_LOW_BITS) - 1)) | (int32_t)((uint32_t)(window[i] >> WINDOW_LOW_BITS) << 16);
 }
 
 /* ---------------------------------------------------------------------------------------------- all */
@@ -182,6 +184,8 @@ int prepare_windows(convolution *c)
     if (c->kernels->folds)
         return 0;
     const int64_t largest = largest_factor(c), inputs = (int64_t)tap_count(step) * lanes_of(step);
+    c->largest_factor = largest;
+    c->largest_window = inputs * -(int64_t)INT8_MIN;
     c->largest_sum = inputs * -(int64_t)INT8_MIN * (largest - INT8_MIN);
     c->has_window = c->kernels->weight_offset || largest;
     c->windows = !c->has_window ? WINDOW_NONE

@@ -140,6 +140,9 @@ static void chained(const dpu_task *task)
             chain.bytes = (const int8_t *)cube_row(task->source, atom, row) + (int64_t)column * ATOM;
         } else {
             chain.sums = task->sums + done * LANES;
+            chain.window = task->window ? task->window + done : NULL;
+            chain.factors = task->factors;
+            chain.magnitudes = task->magnitudes;
         }
         if (dpu->chain.flags & has_operand && ew->operand_kind == 2) {
             if (ew->operand.line[atom & 1] != (int64_t)dpu->width * ATOM)

@@ -64,7 +64,26 @@ typedef struct {
     void *constants; /* of the block, from `prepare` */
     uint8_t *target; /* prepared with a chain: bytes go here, [pixels][16], and not sums there */
     const int8_t *operand; /* of the chain, [pixels][16], if it has one */
+    struct sums_queue *queue; /* by_pixel: where sums go instead, or NULL; */
+    int32_t row, first, atom; /* then where in the output they belong */
+    int32_t fetch_part, fetch_parts; /* by_pixel: which part of the weights behind these to fetch, for the next blocks */
 } segment_task;
+
+/*
+ * By pixel: sums that wait. They go through the DPU while the tiles compute the next ones, an atom at a time: the
+ * processor does both at once as long as the instructions are not far apart.
+ */
+typedef struct sums_queue {
+    void (*take)(const struct sums_queue *queue, int32_t atom); /* one of the atoms that wait */
+    const void *job;
+    int32_t atoms, pixels; /* that wait, and pixels of each; no atoms: nothing waits */
+    int32_t row, first, atom; /* of the output, where they belong */
+    const int32_t *window; /* of these pixels, or NULL */
+    int32_t *sums;     /* of the first atom, [pixels][16]: those of the next one are */
+    int32_t atom_step; /* so many behind them */
+    int32_t slot; /* of the room, for the next ones: those that wait are in the other one */
+    int32_t room[2][4 * ATOM * ATOM] __attribute__((aligned(64)));
+} sums_queue;
 
 /* What is known of a block before its segments. */
 typedef struct {
@@ -76,8 +95,8 @@ typedef struct {
     const int32_t *magnitudes; /* and the sums of the weights of each channel, without their signs */
 } block_task;
 
-/* Sums of windows and factors: there are none, they fit into 16 bits, they do not, they are floats of whole numbers. */
-enum { WINDOW_NONE, WINDOW_NARROW, WINDOW_WIDE, WINDOW_FLOAT };
+/* Sums of windows and factors: there are none, they fit into 16 bits, they do not, they are floats of whole numbers, two parts. */
+enum { WINDOW_NONE, WINDOW_NARROW, WINDOW_WIDE, WINDOW_FLOAT, WINDOW_PARTS };
 enum { CONSTANT_BYTES = 704 };
 
 /* The same in floating point, for 16 output channels, or twice as many, and some of the taps. */
@@ -204,8 +223,14 @@ typedef struct {
     int32_t pixels;
     const int8_t *operand;    /* [pixels][16] */
     int32_t operand_is_fixed; /* the same atom for all pixels */
-    uint8_t *target;          /* [pixels][16] */
+    const int32_t *window;    /* chain_adds_windows: what to add factors[o] times to each sum, in two parts; or NULL */
+    const int32_t *factors;
+    const int32_t *magnitudes; /* sums of the weights of each channel, without their signs; NULL: not known */
+    uint8_t *target; /* [pixels][16] */
 } chain_task;
+
+/* Parts of a sum w of a window, w & 127 and w >> 7, as two numbers of 16 bits: one VPDPWSSD multiplies and adds both. */
+enum { WINDOW_LOW_BITS = 7 };
 
 /* Depthwise in floating point: 16 channels, which are two atoms of 8 floats each. */
 typedef struct {
@@ -227,6 +252,7 @@ typedef struct {
     int32_t pixels;
     int32_t blocks; /* of 16 channels, where there is one pixel: [blocks][16]. 0 is 1 */
     const int32_t *sums;   /* [pixels][16]; */
+    const int32_t *window, *factors, *magnitudes; /* as those of chain_task */
     const float32 *floats; /* or these; */
     const openrknn_cube *source; /* or from memory */
     int32_t source_format;
@@ -316,6 +342,7 @@ typedef struct kernel_set {
     void (*narrow)(const float32 *from, uint16_t *halves, int64_t count);
 
     void (*chain)(const chain_task *task);
+    int32_t chain_adds_windows; /* chains with SINGLE and without TABLE */
     /*
      * Whether `segment` can do what the chain does, with sums up to `limit` without their addends: 2 if no sum on the way
      * can be 2^22. May be NULL.

@@ -102,7 +102,7 @@ enum {
  *
  * NORM_FUSED and OUT_FUSED: (x + M) * scale + fused is x * scale + M with one rounding, that of a fused multiply-add.
  *
- * SINGLE: the same with fused multiply-adds in single precision, for sets that have no wide vectors of doubles. x is
+ * SINGLE: the same with fused multiply-adds in single precision, where vectors hold twice as many of them. x is
  * held between -sum_limit and sum_limit first (SINGLE_CLAMP; the result is the same), so that every number that is
  * rounded is below 2^22 in magnitude and adding M = 1.5 * 2^23 rounds it, ties to even. The last one is below 2^15
  * without SINGLE_WIDE.

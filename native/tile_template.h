@@ -17,13 +17,10 @@
  * tile_multiply takes 16 cycles, and 52 until its sums are there; a load takes 8. So four tiles of sums are in work at
  * the same time, 2 by 2 where there are as many: each load serves two products.
  */
-enum { TILE_ROWS = 16, TILE_BYTES = 64, STRIP_BYTES = TILE_ROWS * TILE_BYTES, AT_ONCE = 4 };
+enum { TILE_ROWS = 16, TILE_BYTES = 64, STRIP_BYTES = TILE_ROWS * TILE_BYTES, AT_ONCE = 4, ATOMS_AT_ONCE = 2 };
 _Static_assert(SEGMENT == AT_ONCE * TILE_ROWS && TILE_ROWS == ATOM, "a segment is a whole number of tiles");
 
 static const int32_t no_addends[ATOM] __attribute__((aligned(64)));
-
-/* Sums of an atom, which wrap around; nothing is said about where they are. */
-typedef uint32_t atom_sums __attribute__((vector_size(ATOM * 4), aligned(4), may_alias));
 
 /* A grid of tiles: `m` tiles of rows of A by `n` tiles of columns of B. */
 typedef struct {
@@ -36,23 +33,93 @@ typedef struct {
     const int32_t *start; /* what the sums begin with */
     int64_t start_row, start_m, start_n; /* bytes from row to row, and from tile to tile */
     int32_t *sums;
-    int64_t sums_row, sums_m, sums_n;
+    int64_t sums_m, sums_n;   /* a row of sums is 64 bytes */
+    const segment_task *task; /* whose queue takes the sums instead; or NULL */
 } tile_grid;
 
 #define GRID_START(tile, m, n)                                                                                         \
     tile_load(tile, (const uint8_t *)grid->start + (m) * grid->start_m + (n) * grid->start_n, grid->start_row)
-#define GRID_STORE(tile, m, n) tile_store(tile, (uint8_t *)grid->sums + (m) * grid->sums_m + (n) * grid->sums_n, grid->sums_row)
+#define GRID_STORE(tile, i, j) tile_store(tile, (uint8_t *)out.sums + (i) * out.m + (j) * out.n, TILE_BYTES)
 #define GRID_A(tile, m) tile_load(tile, a + (m) * a_tile, a_row)
 #define GRID_B(tile, n) tile_load(tile, b + (n) * b_tile, TILE_BYTES)
-/* What the loops share: where A and B of a chunk are. */
+/*
+ * What the loops share: where A and B of a chunk are. The chunks are done in two parts, and some of the atoms that wait are
+ * taken behind each.
+ */
 #define GRID_CHUNKS(first_m, first_n)                                                                                  \
     const int64_t a_row = grid->a_row, a_tile = grid->a_tile, b_tile = grid->b_tile;                                   \
     const uint8_t *first = grid->a + (first_m) * a_tile, *b = grid->b + (first_n) * b_tile, *a = first;                \
-    for (int32_t chunk = 0; chunk < grid->chunks && (a = first + (grid->offsets ? grid->offsets[chunk] : chunk * TILE_BYTES), 1); \
-         chunk++, b += STRIP_BYTES)
+    for (int32_t part = 0, chunk = 0; part < 2; grid_take(grid, part), part++)                                         \
+        for (const int32_t end = part ? grid->chunks : grid->chunks / 2;                                               \
+             chunk < end && (a = first + (grid->offsets ? grid->offsets[chunk] : chunk * TILE_BYTES), 1);              \
+             chunk++, b += STRIP_BYTES)
+
+/* Where the sums of some tiles go. */
+typedef struct {
+    int32_t *sums;
+    int64_t m, n; /* bytes from tile to tile */
+} grid_out;
+
+/* The first or second half of the atoms that wait. */
+static void grid_take(const tile_grid *grid, int32_t part)
+{
+    const sums_queue *queue = grid->task ? grid->task->queue : NULL;
+    if (!queue)
+        return;
+    for (int32_t atom = part ? queue->atoms / 2 : 0; atom < (part ? queue->atoms : queue->atoms / 2); atom++)
+        queue->take(queue, atom);
+}
+
+/* Tiles m ... m + rows - 1 of columns n ... n + columns - 1. */
+static grid_out grid_place(const tile_grid *grid, int32_t m, int32_t n, int32_t rows)
+{
+    const segment_task *task = grid->task;
+    if (!task || !task->queue)
+        return (grid_out){grid->sums + (m * grid->sums_m + n * grid->sums_n) / (int64_t)sizeof(int32_t), grid->sums_m, grid->sums_n};
+    return (grid_out){task->queue->room[task->queue->slot], STRIP_BYTES, (int64_t)rows * STRIP_BYTES};
+}
+
+/* They are there, and wait from now on. */
+static void grid_wait(const tile_grid *grid, int32_t m, int32_t n, int32_t rows, int32_t columns)
+{
+    const segment_task *task = grid->task;
+    if (!task || !task->queue)
+        return;
+    sums_queue *queue = task->queue;
+    queue->sums = queue->room[queue->slot];
+    queue->slot ^= 1;
+    queue->atom_step = rows * TILE_ROWS * ATOM;
+    queue->atoms = columns;
+    queue->pixels = at_most(rows * TILE_ROWS, task->pixels - m * TILE_ROWS);
+    queue->row = task->row;
+    queue->first = task->first + m * TILE_ROWS;
+    queue->atom = task->atom + n;
+    queue->window = task->window ? task->window + m * TILE_ROWS : NULL;
+}
+
+/*
+ * Weights come from afar, where a product waits three times as long as it takes: each grid of a pair of columns fetches a
+ * part of each tile of the next pair.
+ */
+typedef struct {
+    int32_t from, to; /* bytes of a tile */
+} grid_fetch;
+
+static grid_fetch grid_fetches(const tile_grid *grid, int32_t m)
+{
+    enum { LINES = STRIP_BYTES / TILE_BYTES };
+    const segment_task *task = grid->task;
+    if (!task || !task->fetch_parts)
+        return (grid_fetch){0, 0};
+    /* Segments that have fewer pixels, and grids of odd rows, count as whole ones: some lines are then not fetched. */
+    const int32_t each = SEGMENT / (2 * TILE_ROWS), parts = each * task->fetch_parts, part = each * task->fetch_part + m / 2;
+    return (grid_fetch){part * LINES / parts * TILE_BYTES, (part + 1) * LINES / parts * TILE_BYTES};
+}
 
 static void grid_2_2(const tile_grid *grid, int32_t m, int32_t n)
 {
+    const grid_out out = grid_place(grid, m, n, 2);
+    const grid_fetch fetch = grid_fetches(grid, m);
     GRID_START(0, m, n);
     GRID_START(1, m, n + 1);
     GRID_START(2, m + 1, n);
@@ -68,16 +135,22 @@ static void grid_2_2(const tile_grid *grid, int32_t m, int32_t n)
         tile_multiply(1, 4, 7);
         tile_multiply(2, 5, 6);
         tile_multiply(3, 5, 7);
+        for (int32_t line = fetch.from; line < fetch.to; line += TILE_BYTES) {
+            __builtin_prefetch(b + 2 * b_tile + line, 0, 2);
+            __builtin_prefetch(b + 3 * b_tile + line, 0, 2);
+        }
     }
-    GRID_STORE(0, m, n);
-    GRID_STORE(1, m, n + 1);
-    GRID_STORE(2, m + 1, n);
-    GRID_STORE(3, m + 1, n + 1);
+    GRID_STORE(0, 0, 0);
+    GRID_STORE(1, 0, 1);
+    GRID_STORE(2, 1, 0);
+    GRID_STORE(3, 1, 1);
+    grid_wait(grid, m, n, 2, 2);
 }
 
 /* One tile of columns and up to 4 of rows. */
 ALWAYS_INLINE void grid_m_1(const tile_grid *grid, int32_t m, int32_t n, const int32_t count)
 {
+    const grid_out out = grid_place(grid, m, n, count);
     GRID_START(0, m, n);
     if (count > 1)
         GRID_START(1, m + 1, n);
@@ -103,18 +176,20 @@ ALWAYS_INLINE void grid_m_1(const tile_grid *grid, int32_t m, int32_t n, const i
             tile_multiply(3, 5, 4);
         }
     }
-    GRID_STORE(0, m, n);
+    GRID_STORE(0, 0, 0);
     if (count > 1)
-        GRID_STORE(1, m + 1, n);
+        GRID_STORE(1, 1, 0);
     if (count > 2)
-        GRID_STORE(2, m + 2, n);
+        GRID_STORE(2, 2, 0);
     if (count > 3)
-        GRID_STORE(3, m + 3, n);
+        GRID_STORE(3, 3, 0);
+    grid_wait(grid, m, n, count, 1);
 }
 
 /* One tile of rows and up to 4 of columns. */
 ALWAYS_INLINE void grid_1_n(const tile_grid *grid, int32_t m, int32_t n, const int32_t count)
 {
+    const grid_out out = grid_place(grid, m, n, 1);
     GRID_START(0, m, n);
     if (count > 1)
         GRID_START(1, m, n + 1);
@@ -140,13 +215,14 @@ ALWAYS_INLINE void grid_1_n(const tile_grid *grid, int32_t m, int32_t n, const i
             tile_multiply(3, 4, 5);
         }
     }
-    GRID_STORE(0, m, n);
+    GRID_STORE(0, 0, 0);
     if (count > 1)
-        GRID_STORE(1, m, n + 1);
+        GRID_STORE(1, 0, 1);
     if (count > 2)
-        GRID_STORE(2, m, n + 2);
+        GRID_STORE(2, 0, 2);
     if (count > 3)
-        GRID_STORE(3, m, n + 3);
+        GRID_STORE(3, 0, 3);
+    grid_wait(grid, m, n, 1, count);
 }
 
 static void grid_column(const tile_grid *grid, int32_t m, int32_t n, int32_t count)
@@ -177,12 +253,12 @@ static void grid_all(const tile_grid *grid, int32_t rows, int32_t columns)
         grid_column(grid, 0, 0, rows);
         return;
     }
-    for (; m + 2 <= rows; m += 2) {
-        for (n = 0; n + 2 <= columns; n += 2)
+    for (; n + 2 <= columns; n += 2)
+        for (m = 0; m + 2 <= rows; m += 2)
             grid_2_2(grid, m, n);
-        if (n < columns)
-            grid_column(grid, m, n, 2);
-    }
+    if (n < columns && m)
+        grid_column(grid, 0, n, m);
+    m = rows & ~1;
     if (m < rows)
         grid_row(grid, m, 0, columns);
 }
@@ -219,19 +295,12 @@ static void segment(const segment_task *task)
         .start = task->addends ? task->addends : no_addends,
         .start_n = task->addends ? ATOM * (int64_t)sizeof(int32_t) : 0,
         .sums = task->sums,
-        .sums_row = ATOM * sizeof(int32_t),
-        .sums_m = TILE_ROWS * ATOM * sizeof(int32_t),
+        .sums_m = STRIP_BYTES,
         .sums_n = SEGMENT * ATOM * sizeof(int32_t),
+        .task = task,
     };
 
     grid_all(&grid, rows, task->atoms);
-    /* Not before: tiles that start with what was just written wait until it has left the processor's queue. */
-    for (int32_t atom = 0; atom < task->atoms && task->window; atom++) {
-        const atom_sums factors = *(const atom_sums *)(task->factors + atom * ATOM);
-        atom_sums *sums = (atom_sums *)(task->sums + atom * SEGMENT * ATOM);
-        for (int32_t pixel = 0; pixel < task->pixels; pixel++)
-            sums[pixel] += factors * (uint32_t)task->window[pixel];
-    }
 }
 
 /* The channels of each pixel, added up. */
@@ -303,99 +372,10 @@ static void end(void)
     tiles_end();
 }
 
-/* ---------------------------------------------------------------------------------------------- products of matrices */
-
-/*
- * Rows of A are tiles as they are. Columns of B are brought into tiles, TILE_CHUNKS of 64 rows at a time, so that they
- * stay near while all rows of A pass by; the sums are in memory meanwhile.
- */
-enum { TILE_CHUNKS = 8, PAIR = 32 };
-
-/* Bytes of 32 rows of a column, whatever their format. */
-static void bring_rows(const uint8_t *at, int32_t format, uint8_t *out)
-{
-    if (format == OPENRKNN_INT8)
-        memcpy(out, at, PAIR);
-    else
-        for (int32_t i = 0; i < PAIR; i++)
-            out[i] = (uint8_t)(((i & 1 ? at[i / 2] >> 4 : at[i / 2] & 15) ^ 8) - 8);
-}
-
-/* 32 rows of 16 columns at most into half `half` of a tile. */
-static void bring_columns(const product_task *task, const uint8_t *at, int32_t columns, uint8_t *tile, int32_t half)
-{
-    for (int32_t column = 0; column < ATOM; column++) {
-        uint8_t rows[PAIR] = {0};
-        if (column < columns)
-            bring_rows(at + column * task->b_column, task->format, rows);
-        for (int32_t group = 0; group < PAIR / 4; group++)
-            memcpy(tile + ((half * (PAIR / 4) + group) * ATOM + column) * 4, rows + group * 4, 4);
-    }
-}
-
-/* The tiles of B in their order, of 32 rows each. */
-typedef struct {
-    int32_t part, tile;
-} product_place;
-
-/* The next chunks of 16 columns; how many there are. */
-static int32_t bring_chunks(const product_task *task, product_place *place, int32_t column, uint8_t *panel)
-{
-    const int32_t columns = at_most(ATOM, task->columns - column);
-    int32_t halves = 0;
-    for (; place->part < task->parts && halves < 2 * TILE_CHUNKS; halves++) {
-        bring_columns(task, task->b[place->part] + column * task->b_column + place->tile * task->b_tile, columns,
-                      panel + halves / 2 * STRIP_BYTES, halves & 1);
-        if (++place->tile >= task->tiles[place->part]) {
-            place->tile = 0;
-            place->part++;
-        }
-    }
-    if (halves & 1)
-        memset(panel + halves / 2 * STRIP_BYTES + STRIP_BYTES / 2, 0, STRIP_BYTES / 2);
-    return divide_up(halves, 2);
-}
-
-static void product(const product_task *task)
-{
-    uint8_t panel[TILE_CHUNKS * STRIP_BYTES] __attribute__((aligned(64)));
-    int32_t sums[AT_ONCE * TILE_ROWS * ATOM] __attribute__((aligned(64)));
-
-    tiles_begin();
-    for (int32_t column = 0; column < task->columns; column += ATOM) {
-        const int32_t columns = at_most(ATOM, task->columns - column);
-        product_place place = {0, 0};
-        for (int64_t k = 0, chunks; place.part < task->parts; k += chunks * TILE_BYTES) {
-            chunks = bring_chunks(task, &place, column, panel);
-            for (int32_t row = 0; row < task->rows; row += AT_ONCE * TILE_ROWS) {
-                const int32_t rows = at_most(AT_ONCE * TILE_ROWS, task->rows - row);
-                int32_t *out = task->sums + row * task->columns + column;
-                for (int32_t r = 0; r < rows && k; r++)
-                    memcpy(sums + r * ATOM, out + r * task->columns, (size_t)columns * sizeof *sums);
-                tile_grid grid = {
-                    .a = task->a + row * task->a_row + k,
-                    .chunks = (int32_t)chunks,
-                    .a_row = task->a_row,
-                    .a_tile = TILE_ROWS * task->a_row,
-                    .b = panel,
-                    .start = k ? sums : no_addends,
-                    .start_row = k ? ATOM * (int64_t)sizeof *sums : 0,
-                    .start_m = k ? TILE_ROWS * ATOM * (int64_t)sizeof *sums : 0,
-                    .sums = sums,
-                    .sums_row = ATOM * sizeof *sums,
-                    .sums_m = TILE_ROWS * ATOM * sizeof *sums,
-                };
-                grid_all(&grid, divide_up(rows, TILE_ROWS), 1);
-                for (int32_t r = 0; r < rows; r++)
-                    memcpy(out + r * task->columns, sums + r * ATOM, (size_t)columns * sizeof *sums);
-            }
-        }
-    }
-    tiles_end();
-}
+#include "tile_product.h"
 
 #define TILE_KERNELS                                                                                                   \
     {                                                                                                                  \
-        .at_once = AT_ONCE, .products = TILE_PRODUCTS, .chooses = TILE_CHOOSES, .block_bytes = block_bytes, .store = store, .segment = segment, .row_sums = row_sums,      \
+        .at_once = ATOMS_AT_ONCE, .products = TILE_PRODUCTS, .chooses = TILE_CHOOSES, .block_bytes = block_bytes, .store = store, .segment = segment, .row_sums = row_sums,      \
         .begin = begin, .end = end, .product = product,                                                                \
     }

@@ -342,6 +342,7 @@ typedef __m256i product_bytes, product_sums;
 #include "x86_product.h"
 
 #include "chain_template.h"
+#include "avx512_singles.h"
 #include "half_dpu.h"
 #include "half_pixel.h"
 #include "avx512_floats.h"
@@ -382,5 +383,6 @@ const kernel_set kernels_vnni = {
     .segment = segment,
     .window = window,
     .depthwise = depthwise,
+    .chain_adds_windows = 1,
     KERNELS_OF_TEMPLATES,
 };

@@ -12,7 +12,8 @@ from openrknn.npu.native import table
 from openrknn.npu.native.packs import Packs, pack_name
 
 INT8_MAGNITUDE = 128
-_SINGLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
+_BYTE_TABLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
+_SINGLE_KERNELS = _BYTE_TABLE_KERNELS | {Kernels.VNNI, Kernels.AMX}
 
 
 class KernelContext:
@@ -25,7 +26,9 @@ class KernelContext:
         self.library = library
         self.kernels = kernels
         self._others, self._digest = packs if constants_digest else None, constants_digest
-        self.tables = table.Cache(has_singles=kernels in _SINGLE_KERNELS)
+        self.tables = table.Cache(
+            has_singles=kernels in _SINGLE_KERNELS, has_byte_tables=kernels in _BYTE_TABLE_KERNELS
+        )
         self._packed: dict[object, npt.NDArray[np.uint8]] = {}
 
     def packed(self, how: object) -> npt.NDArray[np.uint8] | None:
