@@ -181,8 +181,11 @@ ALWAYS_INLINE void look_up_singles(const lane_lookup *given, float32 *x, int32_t
             const float32x4_t value = vld1q_f32(x + i + 4 * j);
             is_low[j] = vcltzq_f32(value);
             place[j] = vmulq_f32(value, vbslq_f32(is_low[j], le_scale, lo_scale));
-            if (is_flat)
+            if (is_flat) { /* what goes on is first + (x - le_start) * 0: no number for an infinite one */
+                const uint32x4_t is_infinite = vceqq_f32(place[j], vdupq_n_f32(-INFINITY));
+                range.most = vmaxq_u32(range.most, is_infinite);
                 place[j] = vmaxq_f32(place[j], vdupq_n_f32(-PIECES));
+            }
         }
         EACH_FOUR
         {
