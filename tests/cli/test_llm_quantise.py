@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import openrknn.llm.tokens
 from openrknn.llm.config import Rope
 from openrknn.llm.file import read_language
 from openrknn.llm.opening import open_model
+from openrknn.llm.reference import ReferenceEngine
 from tests.cli.run import run
 from tests.llm.chat_file import write_chat_model
 from tests.llm.quantise.sources import MemorySource
@@ -25,7 +25,7 @@ from tests.llm.quantise.sources import MemorySource
 class Letters:
     """A token for each letter."""
 
-    specials = SimpleNamespace(begin=(), named={"bos_token": "^"})
+    start = ord("^")
 
     def encode(self, text: str, **_: Any) -> list[int]:
         return [ord(letter) % 200 for letter in text]
@@ -145,3 +145,32 @@ def test_a_graph_of_several_sequences(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "3 at a time, of as many sequences" in told.out
     wrong = run(capsys, "llm", "compile", model, "-o", tmp_path / "other.rknnz", "--context", 32, "--batch", 1)
     assert (wrong.code, "batch=1: 2 to 16" in wrong.err) == (2, True)
+
+
+def test_the_file_is_compared_with_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another model behind the same name: what is written is not right, which is an error in fp16."""
+    model, made = write_chat_model(tmp_path / "model.gguf"), tmp_path / "model.rknnz"
+    words = ("llm", "compile", model, "--context", 32)
+    good = run(capsys, *words, "-o", made)
+    assert (good.code, "check       KL 0.0" in good.out) == (0, True)
+    skipped = run(capsys, *words, "-o", tmp_path / "second.rknnz", "--no-check", "--json")
+    assert (skipped.code, json.loads(skipped.out)["check"]) == (0, None)
+    class Other:
+        """The signs of every second row of the embedding are others."""
+
+        def __init__(self, source: Any) -> None:
+            self.source, self.config, self.names = source, source.config, source.names
+
+        def get(self, name: str) -> Any:
+            return self.source.get(name)
+
+        def rows(self, name: str, first: int, count: int) -> Any:
+            return self.source.rows(name, first, count) * (np.arange(count) % 2 * 2 - 1)[:, None]
+
+    monkeypatch.setattr("openrknn.llm.agreement.ReferenceEngine", lambda source, **_: ReferenceEngine(Other(source)))
+    wrong = run(capsys, *words, "-o", tmp_path / "third.rknnz")
+    assert wrong.code == 1
+    assert "at most 0.01 is expected in fp16" in wrong.err
+    assert "third.rknnz was written but is not right" in wrong.err

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openrknn.cli.common.llm_check import check_compiled, is_failed
 from openrknn.cli.common.llm_quantise import add_quantise_arguments, quantised_model, run_quantise, save_language
 from openrknn.cli.common.options import number, positive
 from openrknn.cli.common.output import CommandError, Output, reason_of
@@ -62,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="compile, quantise: 8 adds a graph that verifies eight drafts a run (0)")  # fmt: skip
     parser.add_argument("--batch", type=number("2 to 16 or 0", 0, 16, whole=True), metavar="N", default=0,
                         help="compile, quantise: a graph of a token of each of N sequences (0)")  # fmt: skip
+    parser.add_argument("--no-check", action="store_true",
+                        help="compile, quantise: do not compare the file with the model in float")  # fmt: skip
     parser.add_argument("--device", default="auto", help="auto, software, rknpu or rocket (default: auto)")
     parser.add_argument("--prompt", type=positive, metavar="N", default=128, help="bench: tokens of the prompt (128)")
     parser.add_argument("--tokens", type=positive, metavar="N", default=64, help="bench: tokens after it (64)")
@@ -144,15 +147,15 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     capacity = arguments.context
     if makes_embeddings(source.config):  # whole texts, as long as the model takes and one graph can be
         capacity = min(capacity, source.config.context // 32 * 32)
-    digest = source_digest(path)
+    digest, tokenizer = source_digest(path), open_tokenizer(path)
     given: WeightSource | Quantised = source
     kept: KeptProducts | None = None
     with stages(output) as tell:
         if precision != "fp16":
-            given, kept = quantised_model(arguments, source, open_tokenizer(path), tell, digest)
+            given, kept = quantised_model(arguments, source, tokenizer, tell, digest)
         made = compile_language(given, arguments.target, capacity=capacity, few=arguments.drafts,
                                 batch=arguments.batch, assets=assets_of(path), progress=tell,
-                                resume=digest)  # fmt: skip
+                                resume=digest, start=tokenizer.start)  # fmt: skip
     save_language(made, arguments.output, output)
     if kept is not None:
         kept.clear()
@@ -160,9 +163,11 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     output.value(arguments.output) if not output.is_human else None
     output.line(f"{arguments.output}: {path.stem} for {arguments.target}, {precision}, {size_text(size)}")
     rows = _estimates(made.shared_costs, output, arguments.batch, made.batch_cost)
+    del made
+    checked = check_compiled(arguments.output, source, tokenizer, precision, output, skip=arguments.no_check)
     output.data({"path": arguments.output, "target": arguments.target, "precision": precision, "size_bytes": size,
-                 "estimates": rows})  # fmt: skip
-    return 0
+                 "estimates": rows, "check": checked})  # fmt: skip
+    return int(is_failed(checked, precision))
 
 
 def _estimates(

@@ -114,6 +114,7 @@ def compile_language(
     progress: Progress | None = None,
     resume: str | None = None,
     domain_bytes: int = DOMAIN_BYTES,
+    start: int | None = None,
 ) -> CompiledLanguage:
     """Compile a model for caches of `capacity` tokens: in fp16, or with the int8 products of a quantised one.
 
@@ -125,8 +126,9 @@ def compile_language(
     called with (stage, done, of). `resume`: a digest of the model's files (`resume.source_digest`); parts that are
     finished are kept in the user's cache until `CompiledLanguage.save` has written the file, and a compilation that was
     interrupted takes them from there. `domain_bytes`: what one address space of the NPU has room for; a model that
-    needs more is compiled in several parts, each of which is a job of a step (`domains`). Raises `OptionError` for what
-    this chip or this version cannot do.
+    needs more is compiled in several parts, each of which is a job of a step (`domains`). `start`: the token that
+    texts start with (`Tokenizer.start`), for ranges of numbers that only it has. Raises `OptionError` for what this
+    chip or this version cannot do.
     """
     options = CompileOptions(target=target, cores=cores, fp16=True)
     chip = target_of(options.chip)
@@ -142,9 +144,9 @@ def compile_language(
     is_text = makes_embeddings(source.config)
     tell = progress or (lambda stage, done, of: None)
     entries = _entries(capacity if is_text else 0, prefill, few, batch)
-    kept = None if resume is None else KeptParts.of(resume, options.chip.name, quantised)
+    kept = None if resume is None else KeptParts.of(resume, options.chip.name, quantised, start)
     tell("measure", 0, 1)
-    squares = _squares(source, kept)
+    squares = _squares(source, kept, start)
     divisors, stream = powers(squares), stream_factor(squares)
     numbers, source = source.config.head_size, padded(source)
     config = source.config
@@ -198,10 +200,10 @@ def _entries(text: int, prefill: Sequence[int], few: int, batch: int) -> list[St
     return [*steps, *chunks, *together]
 
 
-def _squares(source: WeightSource, kept: KeptParts | None) -> dict[str, float]:
+def _squares(source: WeightSource, kept: KeptParts | None, start: int | None) -> dict[str, float]:
     found = None if kept is None else kept.numbers(_SQUARES)
     if found is None:
-        found = measure_squares(source)
+        found = measure_squares(source, start)
         if kept is not None:
             kept.put_numbers(_SQUARES, found)
     return found

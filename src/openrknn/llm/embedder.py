@@ -21,6 +21,7 @@ from openrknn.llm.errors import CacheFullError
 from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.npu_limits import check_ports
 from openrknn.llm.ports import Ports, makes_embeddings
+from openrknn.llm.range_guard import checked_hidden
 from openrknn.llm.reference import pool, visible
 from openrknn.llm.step_inputs import HIDDEN, Rotations
 from openrknn.llm.weights import Floats
@@ -94,7 +95,7 @@ class NpuEmbedder:
         self._show(size, count)
         bound.run()
         made = bound.outputs["hidden"].reshape(-1, size, atom)[:, :count]
-        return made.transpose(1, 0, 2).reshape(count, -1)[:, : self._config.width].astype(np.float32)
+        return checked_hidden(made.transpose(1, 0, 2).reshape(count, -1)[:, : self._config.width].astype(np.float32))
 
     def embed(self, tokens: Sequence[int], *, normalise: bool = True) -> Floats:
         """One vector [width] of a text, pooled as the model's file says ("none": the mean)."""

@@ -6,8 +6,8 @@ from openrknn.errors import FormatError, RknnError, UnsupportedError
 from openrknn.runtime.errors import CacheFullError
 
 __all__ = [
-    "CacheFullError", "MissingPackageError", "MissingTensorError", "NotWeightsError", "TemplateError", "TokenizerError",
-    "UnsupportedArchitectureError",
+    "CacheFullError", "MissingPackageError", "MissingTensorError", "NotWeightsError", "NumberRangeError",
+    "TemplateError", "TokenizerError", "UnsupportedArchitectureError",
 ]  # fmt: skip
 
 
@@ -17,6 +17,10 @@ class NotWeightsError(FormatError):
 
 class MissingTensorError(FormatError):
     """The architecture needs a tensor that the file does not have."""
+
+
+class NumberRangeError(RknnError):
+    """A text has numbers that a compiled file cannot hold, so that its tokens cannot be computed."""
 
 
 class UnsupportedArchitectureError(UnsupportedError):

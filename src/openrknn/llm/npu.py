@@ -22,11 +22,12 @@ from openrknn.errors import FormatError, UnsupportedError
 from openrknn.llm.batch import Batch, Turn
 from openrknn.llm.config import LanguageConfig
 from openrknn.llm.engine import Cache
-from openrknn.llm.errors import CacheFullError
+from openrknn.llm.errors import CacheFullError, NumberRangeError
 from openrknn.llm.file import LanguageFile, read_language
 from openrknn.llm.npu_cache import NpuCache
 from openrknn.llm.npu_limits import check_ports, least_together, most_cores, most_resident
 from openrknn.llm.ports import makes_embeddings
+from openrknn.llm.range_guard import wrong_logits
 from openrknn.llm.resident import Half, Parked, Resident
 from openrknn.llm.weights import Floats
 from openrknn.runtime.binding import Binding
@@ -158,7 +159,10 @@ class NpuEngine:
         return np.stack(found)
 
     def forward_batch(self, caches: Sequence[Cache], tokens: Sequence[int]) -> Floats:
-        """One token for each sequence: together where the file has a graph for that, else one after the other."""
+        """One token for each sequence: together where the file has a graph for that, else one after the other.
+
+        Logits of a sequence that cannot be computed (`NumberRangeError`) are NaN; the others have theirs.
+        """
         if len(caches) != len(tokens):
             raise ValueError(f"{len(tokens)} tokens were given for {len(caches)} sequences")
         given = [self._checked(cache, [token]) for cache, token in zip(caches, tokens, strict=True)]
@@ -169,7 +173,7 @@ class NpuEngine:
         for at, (cache, (token,)) in enumerate(given):
             is_constant = not cache.tokens and token == self.file.prefix  # nothing is computed for it
             if self._batch is None or is_constant:
-                found[at] = self.forward(cache, [token])
+                found[at] = self._alone(cache, token)[None]
             else:
                 together.append(at)
         most = 1 if self._batch is None else self._batch.sequences
@@ -208,11 +212,21 @@ class NpuEngine:
                 for place, cache, token in zip(places, caches, tokens, strict=True)
             }
             if batch.run(turns):
-                for place, cache, token in zip(places, caches, tokens, strict=True):
-                    place.store(batch.bound, batch.tokens, len(cache.tokens), 1, place.number)
+                rows: Floats = self._logits(batch.bound, batch.tokens, batch.tokens)[[one.number for one in places]]
+                for row, place, cache, token in zip(rows, places, caches, tokens, strict=True):
+                    wrong = place.store(batch.bound, batch.tokens, len(cache.tokens), 1, place.number)
                     cache._tokens.append(token)
-                return self._logits(batch.bound, batch.tokens, batch.tokens)[[place.number for place in places]]
-        return np.concatenate([self.forward(cache, [token]) for cache, token in zip(caches, tokens, strict=True)])
+                    if wrong or wrong_logits(row):
+                        row[:] = np.nan
+                return rows
+        return np.stack([self._alone(cache, token) for cache, token in zip(caches, tokens, strict=True)])
+
+    def _alone(self, cache: NpuCache, token: int) -> Floats:
+        try:
+            row: Floats = self.forward(cache, [token])[0]
+        except NumberRangeError:
+            row = np.full(self._config.vocabulary, np.nan, np.float32)
+        return row
 
     def _start(self, cache: NpuCache, place: Resident) -> int:
         """The first position of a quantised model is a constant; the tokens that are done then."""
@@ -237,23 +251,27 @@ class NpuEngine:
             filled = x.reshape(-1, size, self.file.layout.atom)
             filled[:, :count] = rows.reshape(count, *filled.shape[::2]).transpose(1, 0, 2)
             filled[:, count:] = 0
-        self._advance(cache, place, size, count)
+        wrong = self._advance(cache, place, size, count)
         for engine, behind in zip(self._further, cache._behind, strict=True):
             place = engine._activate(behind, engine._most)
             stream, bound = bound.outputs["stream"], place.graphs[size]
             bound.inputs["x"].reshape(-1)[:] = stream.reshape(-1)
-            engine._advance(behind, place, size, count)
+            wrong = engine._advance(behind, place, size, count) or wrong
         for one in (cache, *cache._behind):
             one._tokens += tokens
-        return self._logits(bound, size, count) if "logits" in bound.outputs else None
+        logits = self._logits(bound, size, count) if "logits" in bound.outputs else None
+        wrong = wrong or (None if logits is None else wrong_logits(logits))
+        if wrong:
+            raise wrong
+        return logits
 
-    def _advance(self, cache: NpuCache, place: Resident, size: int, count: int) -> None:
+    def _advance(self, cache: NpuCache, place: Resident, size: int, count: int) -> NumberRangeError | None:
         """The layers of this part, for tokens whose rows are in `x`."""
         position = len(cache.tokens)
         place.rotations[size].write(position)
         place.masks[size].show(position)
         self._run(place, size)
-        place.store(place.graphs[size], size, position, count)
+        return place.store(place.graphs[size], size, position, count)
 
     def _run(self, place: Resident, size: int) -> None:
         """Once more, or for the first time.

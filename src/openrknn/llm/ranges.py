@@ -34,12 +34,17 @@ class _Measured(Transformer):
         return super().norm(name, x)
 
 
-def measure_squares(source: WeightSource) -> dict[str, float]:
-    """Norm -> the largest sum of squares that it sees: tokens from everywhere in the vocabulary, as two texts."""
+def measure_squares(source: WeightSource, start: int | None = None) -> dict[str, float]:
+    """Norm -> the largest sum of squares that it sees: tokens from everywhere in the vocabulary, as two texts.
+
+    `start`: the token that texts start with. One of the two starts with it: Gemma 3's has numbers ten times as large
+    as any other token in the first place, and other models have them in the first place whatever stands there.
+    """
     config = source.config
     model = _Measured(source)
     spread = np.unique(np.linspace(0, config.vocabulary - 1, _TOKENS).astype(int)).tolist()
-    for tokens in (spread[::2], spread[1::2]):
+    begin = [] if start is None else [start]
+    for tokens in ([*begin, *spread[::2]], spread[1::2]):
         if tokens and config.causal:
             x = model.hidden_states(ReferenceCache(config), tokens[: config.context])
             model.norm("final_norm", x)

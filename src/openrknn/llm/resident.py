@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.device import DeviceBuffer
+from openrknn.llm.errors import NumberRangeError
 from openrknn.llm.file import LanguageFile
 from openrknn.llm.ports import Ports
+from openrknn.llm.range_guard import wrong_rows
 from openrknn.llm.step_inputs import Masks, Rotations
 from openrknn.runtime.binding import Binding
 
@@ -82,8 +84,13 @@ class Resident:
             values.reshape(*shape, size // layout.kernels, layout.kernels), 2, 0
         )
 
-    def store(self, bound: Binding, size: int, position: int, count: int, first: int = 0) -> None:
-        """What a step made: new rows of all layers, of `count` tokens from `first` on, to their places."""
+    def store(
+        self, bound: Binding, size: int, position: int, count: int, first: int = 0
+    ) -> NumberRangeError | None:
+        """What a step made: new rows of all layers, of `count` tokens from `first` on, to their places.
+
+        Gives what is wrong with them.
+        """
         heads, layers, atom = self._heads, len(self._keys), self._layout.atom
         fresh = bound.outputs["fresh"][0, :, 0].reshape(layers, 2, -1, size, atom)[:, :, :, first : first + count]
         if size == 1:
@@ -92,6 +99,7 @@ class Resident:
             keys = fresh[:, 0].reshape(layers, -1, heads, count, atom).transpose(0, 2, 3, 1, 4)
         values = fresh[:, 1].reshape(layers, heads, -1, count, atom).transpose(0, 1, 3, 2, 4)
         self.write(keys.reshape(layers, heads, count, -1), values.reshape(layers, heads, count, -1), position)
+        return wrong_rows(fresh, self._file.first, position)
 
     def park(self, count: int) -> Parked:
         """A copy of the rows before `count`, and of the rest of their groups."""

@@ -66,9 +66,11 @@ class KeptParts(MutableMapping[str, tuple[Any, ...]]):
         """Parts of an earlier process."""
 
     @classmethod
-    def of(cls, digest: str, target: str, quantised: Quantised | None = None) -> KeptParts:
-        """Of the model with this digest, compiled for a chip."""
-        state = hashlib.sha256(f"{_FORMAT} {digest} {target} {_code()}\n".encode())
+    def of(
+        cls, digest: str, target: str, quantised: Quantised | None = None, start: int | None = None
+    ) -> KeptParts:
+        """Of the model with this digest, compiled for a chip, measured with texts that begin with a token."""
+        state = hashlib.sha256(f"{_FORMAT} {digest} {target} {start} {_code()}\n".encode())
         for name, one in sorted((quantised.products if quantised is not None else {}).items()):
             state.update(name.encode())
             if isinstance(one, Int8Product | Int4Product):

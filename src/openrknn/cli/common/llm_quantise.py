@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.files import save_atomically
+from openrknn.cli.common.llm_check import check_compiled, is_failed
 from openrknn.cli.common.options import positive
 from openrknn.cli.common.output import CommandError, Output, reason_of
 from openrknn.cli.common.outputs import PAGE, OutputFile
@@ -63,7 +64,7 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         check_int4(arguments.target)
     path = find_model(arguments.model)
     source, tokenizer = open_weights(path, context=arguments.context), open_tokenizer(path)
-    prefix = _prefix(tokenizer)
+    prefix = tokenizer.start
     size = min(arguments.window, source.config.context)
     text = _tokens(tokenizer, arguments.text, arguments.limit)
     digest = source_digest(path)
@@ -76,16 +77,21 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         if arguments.output:
             made = compile_language(
                 quantised, arguments.target, capacity=arguments.context, few=arguments.drafts, batch=arguments.batch,
-                assets=assets_of(path), progress=tell, resume=digest,
+                assets=assets_of(path), progress=tell, resume=digest, start=tokenizer.start,
             )  # fmt: skip
             save_language(made, arguments.output, output)
+            del made
+    checked = None
+    if arguments.output:
+        checked = check_compiled(arguments.output, source, tokenizer, quantised.precision, output,
+                                 skip=arguments.no_check)  # fmt: skip
     if arguments.report:
         from openrknn.pages.language import render
 
         save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
     kept.clear()
-    _say(report, arguments, output)
-    return 0
+    _say(report, arguments, output, checked)
+    return int(is_failed(checked, quantised.precision))
 
 
 def save_language(made: CompiledLanguage, path: str, output: Output) -> None:
@@ -107,7 +113,7 @@ def quantised_model(
     from openrknn.llm.quantise.model import quantise_language
     from openrknn.llm.resume import KeptProducts
 
-    is_int4, prefix = arguments.precision == "w4a16", _prefix(tokenizer)
+    is_int4, prefix = arguments.precision == "w4a16", tokenizer.start
     group = (0 if arguments.output else 128) if arguments.group is None else arguments.group
     calibration = _tokens(tokenizer, arguments.calibrate, _CALIBRATION)
     size = min(arguments.window, source.config.context)
@@ -121,7 +127,9 @@ def quantised_model(
     return made, kept
 
 
-def _say(report: Report, arguments: argparse.Namespace, output: Output) -> None:
+def _say(
+    report: Report, arguments: argparse.Namespace, output: Output, checked: dict[str, Any] | None
+) -> None:
     whole = report.whole
     output.line(f"KL          {whole.kl:.5f}  (one token in a hundred above {whole.kl_99:.4f}; {whole.tokens} tokens)")
     output.line(f"perplexity  {whole.perplexity:.3f}  ({100 * whole.change:+.2f} % of {whole.reference:.3f} in float)")
@@ -131,7 +139,7 @@ def _say(report: Report, arguments: argparse.Namespace, output: Output) -> None:
         if file:
             output.line(f"{label:12}{file}")
     output.value(f"{whole.kl:.6f}") if not output.is_human else None
-    output.data({"model": arguments.model, **report.to_json()})
+    output.data({"model": arguments.model, **report.to_json(), "check": checked})
 
 
 def _tokens(tokenizer: Tokenizer, name: str, count: int) -> list[int]:
@@ -144,12 +152,3 @@ def _tokens(tokenizer: Tokenizer, name: str, count: int) -> list[int]:
     if len(tokens) < 2:
         raise CommandError(f"{name}: {len(tokens)} tokens are too few; give a text of some thousand words")
     return tokens
-
-
-def _prefix(tokenizer: Tokenizer) -> int | None:
-    """The token that texts and chats start with."""
-    if tokenizer.specials.begin:
-        return tokenizer.specials.begin[0]
-    named = tokenizer.specials.named.get("bos_token")
-    found = tokenizer.encode(named, begin=False) if named else []
-    return found[0] if len(found) == 1 else None

@@ -106,7 +106,11 @@ class Sampler:
             scores = np.where(mask, scores, -np.inf)
         best = int(np.argmax(scores))
         if not math.isfinite(scores[best]):
-            raise ValueError("no token can come next: all logits are masked or not finite")
+            if np.isfinite(logits).all():
+                raise ValueError("no token can come next: all of them are masked")
+            raise ValueError(
+                "the logits are not finite: numbers of this text are larger than the compiled file holds in fp16"
+            )
         token = best if self.sampling.temperature == 0 else self._sample(scores, position)
         if logprobs is None:
             return Choice(token)

@@ -11,6 +11,7 @@ import numpy as np
 
 from openrknn.errors import RknnError
 from openrknn.llm.engine import Engine
+from openrknn.llm.errors import NumberRangeError
 from openrknn.llm.generation.constraint import Constraints
 from openrknn.llm.generation.errors import ContextFullError, PromptError
 from openrknn.llm.generation.events import Event
@@ -140,7 +141,10 @@ class Scheduler:
         assert one.cache is not None
         started = time.perf_counter()
         piece = one.context[one.cached : one.cached + self._chunk]
-        logits = self.engine.forward(one.cache, piece)
+        try:
+            logits = self.engine.forward(one.cache, piece)
+        except NumberRangeError as error:
+            return self._failed(one, one.cached, error)
         one.cached += len(piece)
         one.statistics.prompt_seconds += time.perf_counter() - started
         if one.cached < len(one.context):
@@ -155,7 +159,10 @@ class Scheduler:
             one = ready[0]
             assert one.cache is not None
             drafts = self._drafts(one)
-            logits = self.engine.forward(one.cache, [one.context[-1], *drafts], all_logits=bool(drafts))
+            try:
+                logits = self.engine.forward(one.cache, [one.context[-1], *drafts], all_logits=bool(drafts))
+            except NumberRangeError as error:
+                return self._failed(one, len(one.context) - 1, error)
             return self._taken(one, np.atleast_2d(logits), drafts)
         caches = [one.cache for one in ready if one.cache is not None]
         rows = self.engine.forward_batch(caches, [one.context[-1] for one in ready])
@@ -180,11 +187,8 @@ class Scheduler:
         try:
             events = one.take(logits, drafts)
         except (RknnError, ValueError) as error:
-            one.finish = "stop"
-            one.cache.truncate(before)
             one.context = one.context[:before]
-            one.cached = before
-            return [(one.number, error if isinstance(error, RknnError) else PromptError(str(error)))]
+            return self._failed(one, before, error if isinstance(error, RknnError) else PromptError(str(error)))
         # All but the newest token, which is computed next; after the end, all of them if they were.
         one.cached = min(before + len(drafts), len(one.context) - (len(one.context) > before))
         if one.cached < before + len(drafts):
@@ -196,6 +200,14 @@ class Scheduler:
             else:
                 events += one.end("length")
         return [(one.number, event) for event in events]
+
+    def _failed(self, one: Running, good: int, error: RknnError) -> list[tuple[int, Outcome]]:
+        """This request ends; the others go on. `good`: tokens that its cache keeps."""
+        assert one.cache is not None
+        one.finish = "stop"
+        one.cache.truncate(good)
+        one.cached = good
+        return [(one.number, error)]
 
     def _remove(self, one: Running) -> None:
         if one in self._running:

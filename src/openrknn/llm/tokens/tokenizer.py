@@ -58,6 +58,15 @@ class Tokenizer:
         return self.specials.ends
 
     @property
+    def start(self) -> int | None:
+        """The token that texts and chats start with, if the file names one."""
+        if self.specials.begin:
+            return self.specials.begin[0]
+        named = self.specials.named.get("bos_token")
+        found = self.encode(named, begin=False) if named else []
+        return found[0] if len(found) == 1 else None
+
+    @property
     def template(self) -> str | None:
         return self.templates.get("default")
 
