@@ -22,6 +22,7 @@ pytestmark = pytest.mark.witness
 EXEC = [sys.executable, "-m", "openrknn.cli", "exec"]
 LITE = """
 import sys
+sys.path[:0] = sys.argv[3:]  # not PYTHONPATH: the emulated device runs in another Python, perhaps of another processor
 import numpy as np
 from rknnlite.api import RKNNLite
 values = np.load(sys.argv[2])
@@ -51,10 +52,9 @@ def test_the_lite_wheel_runs_on_every_core_mask(tmp_path: Path) -> None:
         pytest.skip(f"no rknn-toolkit-lite2: {missing}")
     model = GOLDENS / "residual_rk3588_i8.rknn"
     command = [*EXEC, "--library", str(wheel.library), "--", str(wheel.python), "-c", LITE, str(model)]
-    environment = {**os.environ, **wheel.environment, "PYTHONPATH": os.pathsep.join(map(str, wheel.packages))}
     done = subprocess.run(
-        [*command, str(model.with_suffix(".npz"))], env=environment, cwd=tmp_path, capture_output=True, text=True,
-        timeout=300, check=False,
+        [*command, str(model.with_suffix(".npz")), *map(str, wheel.packages)], env={**os.environ, **wheel.environment},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = [line.split() for line in done.stdout.splitlines() if line[:1].isdigit()]

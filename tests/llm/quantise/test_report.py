@@ -40,7 +40,8 @@ def test_the_page_says_it_all(report: Report) -> None:
     page = render(report, "tiny <b>")
     assert f"{report.whole.kl:.4f}" in page
     assert "tiny &lt;b&gt;" in page
-    for text in ("layers.1.down", "layer 1", "to the nearest", "Kinds of products"):
+    worst = max(report.layers, key=lambda layer: report.layers[layer].kl)  # nearly the same: processors differ
+    for text in ("layers.1.down", f"Largest KL: layer {worst} with", "to the nearest", "Kinds of products"):
         assert text in page
 
 

@@ -205,6 +205,7 @@ def _or(first: Callable[[Writer, Any], None], second: Callable[[Writer, Any], No
         if not writer.is_done:
             second(writer, node)
 
+    rule.__doc__ = second.__doc__  # the page of operators says what happens to the usual ones
     return rule
 
 
