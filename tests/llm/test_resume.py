@@ -127,6 +127,17 @@ def test_another_model_chip_or_rounding_takes_nothing(packings: list[str]) -> No
     assert len(packings) == 2 * PRODUCTS
 
 
+@pytest.mark.parametrize("options", [{"precision": "fp16"}, {"skip": ["down"]}, {"skip": ["down"], "online": True}])
+def test_float_products_of_a_rotated_model_are_not_those_of_another(options: dict[str, Any]) -> None:
+    """Integers do not tell them apart: there are none, or they are the same."""
+    source = MemorySource(**ONE)
+    compiled(source)
+    for online in (False, True):
+        compiled(quantise_language(source, [TOKENS], skip=["down"], online=online))
+    made = quantise_language(source, [TOKENS], **options)
+    assert compiled(made).data == compiled(made, None).data
+
+
 def test_without_a_cache_it_compiles(monkeypatch: pytest.MonkeyPatch, wanted: bytes) -> None:
     monkeypatch.setenv("OPENRKNN_CACHE", "off")
     assert compiled(MemorySource(**ONE)).data == wanted

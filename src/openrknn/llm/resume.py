@@ -71,6 +71,9 @@ class KeptParts(MutableMapping[str, tuple[Any, ...]]):
     ) -> KeptParts:
         """Of the model with this digest, compiled for a chip, measured with texts that begin with a token."""
         state = hashlib.sha256(f"{_FORMAT} {digest} {target} {start} {_code()}\n".encode())
+        if quantised is not None:  # products that stay in float are of the rotated model, if it was rotated
+            state.update(f"{quantised.precision} {sorted(quantised.online.items())}\n".encode())
+            state.update(np.ascontiguousarray(quantised.source.rows("embedding", 0, 1)).data)
         for name, one in sorted((quantised.products if quantised is not None else {}).items()):
             state.update(name.encode())
             if isinstance(one, Int8Product | Int4Product):
