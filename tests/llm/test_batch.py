@@ -146,6 +146,34 @@ def test_infinite_numbers_of_one_sequence_do_not_reach_the_others(compiled: Comp
         assert np.isfinite(engine.rows_of(good)).all()
 
 
+def test_places_do_not_remember_infinite_numbers(compiled: CompiledLanguage, runs: list[int]) -> None:
+    """Hidden rows are multiplied by 0: of a sequence that is gone, of one that was cut, of a place without one."""
+    with NpuEngine(compiled.data, "software", batch=2) as engine, NpuEngine(compiled.data, "software") as fresh:
+        bad = [engine.new_cache() for _ in range(3)]
+        for cache in bad:
+            engine.forward(cache, [4, 5, 6])
+        rows = engine.rows_of(bad[0])
+        rows[:, :, :, 2] = np.inf
+        broken = [engine.restore(cache.tokens, rows) for cache in bad]
+        cut, *others = broken
+        engine.forward_batch(broken, [7, 8, 9])
+        engine.forward(cut, [7])
+        cut.truncate(2)
+        for cache in (*bad, *others):
+            cache.close()
+        wanted = fresh.new_cache()
+        fresh.forward(wanted, [4, 5])
+        assert np.array_equal(engine.forward(cut, [1]), fresh.forward(wanted, [1]))
+        again = engine.new_cache()
+        assert np.array_equal(engine.forward(again, [3]), fresh.forward(fresh.new_cache(), [3]))
+        runs.clear()
+        assert np.isfinite(engine.forward_batch([cut, again], [2, 2])).all()
+        assert runs == [2]
+        assert np.isfinite(engine.rows_of(cut)).all()
+        assert engine._batch is not None
+        assert np.isfinite(engine._batch.bound.outputs["fresh"]).all()  # not one after the other
+
+
 def test_a_quantised_model_with_a_constant_first_position(quantised: CompiledLanguage) -> None:
     """One of the sequences has no token yet, and its first one is not computed."""
     with NpuEngine(quantised.data, "software", batch=2) as engine:
@@ -282,6 +310,7 @@ def test_what_cannot_be_compiled(changes: dict[str, Any], batch: int, message: s
         StepEntry(8, logits=True, sequences=9), StepEntry(8, logits=False, sequences=3),
         StepEntry(8, logits=True, sequences=0), StepEntry(8, logits=True, sequences=3, least=0),
         StepEntry(16, logits=True, sequences=3), StepEntry(8, logits=True, sequences=4),
+        StepEntry(1 << 30, logits=True, sequences=1 << 30),
     ],
 )  # fmt: skip
 def test_a_file_that_is_wrong_about_its_batch_is_refused(compiled: CompiledLanguage, entry: StepEntry) -> None:

@@ -32,6 +32,7 @@ from openrknn.llm.domains import DOMAIN_BYTES, check_part, spans_of
 from openrknn.llm.file import (
     ASSETS,
     EMBEDDING,
+    MOST_SEQUENCES,
     POSITIONS,
     PREFIX,
     CacheLayout,
@@ -56,7 +57,6 @@ PREFILL = (32, 128)
 _CHUNK = 32
 _FEW = 8
 """An atom of fp16."""
-_MOST_BATCH = 16
 _MOST_TOKENS = 1024
 _ROWS = 4096
 _SQUARES = "squares"
@@ -214,8 +214,8 @@ def _check_batch(
 ) -> None:
     if not batch:
         return
-    if not 2 <= batch <= _MOST_BATCH:
-        raise OptionError(f"batch={batch}: 2 to {_MOST_BATCH} sequences can be, or 0 for no such graph")
+    if not 2 <= batch <= MOST_SEQUENCES:
+        raise OptionError(f"batch={batch}: 2 to {MOST_SEQUENCES} sequences can be, or 0 for no such graph")
     if makes_embeddings(source.config) or source.config.attention_softcap:
         raise OptionError(f"batch={batch}: models of embeddings and models with soft caps of scores have no such graph")
     if len(spans_of(source.config, products, batch * capacity, domain_bytes)) > 1:

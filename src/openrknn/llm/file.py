@@ -31,6 +31,8 @@ STEP, EMBEDDING, POSITIONS, PREFIX, ASSETS = "step.rknn", "embedding.bin", "posi
 _MOST = 1 << 31
 MOST_PARTS = 16
 """Of a model: IOMMU domains of the vendor's driver."""
+MOST_SEQUENCES = 16
+"""Of a batch."""
 _OPTIONAL = "made_by", "prefix", "cuts", "sequences", "least"
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
@@ -224,9 +226,12 @@ def _check(file: LanguageFile, name: str) -> None:
         raise FormatError(f"{name} has no graph for one token")
     batches = [one for one in file.graphs if one.sequences != 1]
     if len(batches) > (0 if file.cuts else 1) or not all(
-        2 <= one.least <= one.sequences <= one.tokens and one.logits for one in batches
+        2 <= one.least <= one.sequences <= min(one.tokens, MOST_SEQUENCES) and one.logits for one in batches
     ):
-        raise FormatError(f"{name} has graphs of {[g.sequences for g in file.graphs]} sequences: one of several can be")
+        raise FormatError(
+            f"{name} has graphs of {[g.sequences for g in file.graphs]} sequences: one of 2 to {MOST_SEQUENCES} can "
+            "be; compile the model again"
+        )
     wanted = 2 * file.config.vocabulary * file.config.width
     if len(file.files[EMBEDDING]) != wanted:
         raise FormatError(f"{EMBEDDING} in {name} has {len(file.files[EMBEDDING])} bytes, not {wanted}")

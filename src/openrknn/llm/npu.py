@@ -207,6 +207,9 @@ class NpuEngine:
         batch = self._batch
         if batch is not None and len(caches) >= batch.least:
             places = [self._activate(cache, batch.sequences, caches) for cache in caches]
+            lengths = {place: len(cache.tokens) for cache, place in self._held.items()}
+            for place in self._places[: batch.sequences]:  # the graph reads those that nobody uses, too
+                place.clear_behind(lengths.get(place, 0))
             turns = {
                 place.number: Turn(self._embedding[token], len(cache.tokens))
                 for place, cache, token in zip(places, caches, tokens, strict=True)
@@ -268,6 +271,7 @@ class NpuEngine:
     def _advance(self, cache: NpuCache, place: Resident, size: int, count: int) -> NumberRangeError | None:
         """The layers of this part, for tokens whose rows are in `x`."""
         position = len(cache.tokens)
+        place.clear_behind(position)
         place.rotations[size].write(position)
         place.masks[size].show(position)
         self._run(place, size)

@@ -30,6 +30,8 @@ class Parked(NamedTuple):
 
     keys: Half
     values: Half
+    is_finite: bool
+    """Whether all of them are known to be."""
 
 
 class Resident:
@@ -53,6 +55,8 @@ class Resident:
             layout.kernels, layout.value_channels,
         )  # fmt: skip
         memory[...] = 0
+        self._is_finite = True
+        """Whether all numbers of the memory are known to be."""
         self.begun: set[int] = set()
         """Graphs that ran here."""
 
@@ -71,9 +75,22 @@ class Resident:
         ports = {tokens: Ports(self._file.config, self._file.capacity, tokens) for tokens in self.graphs}
         return {one: Rotations(ports[one], bound.inputs, self._layout) for one, bound in self.graphs.items()}
 
+    def clear_behind(self, position: int) -> None:
+        """Remove infinite numbers from rows that are hidden: they are multiplied by 0, which is no number then."""
+        if self._is_finite:
+            return
+        group, lane = divmod(position, self._layout.kernels)
+        self._keys[:, :, group + 1 :] = 0
+        self._keys[:, :, group : group + 1, :, lane:] = 0
+        block, lane = divmod(position, self._layout.value_channels)
+        self._values[:, :, :, block + 1 :] = 0
+        self._values[:, :, :, block : block + 1, :, lane:] = 0
+        self._is_finite = bool(np.isfinite(self._keys).all() and np.isfinite(self._values).all())
+
     def write(self, keys: npt.NDArray[Any], values: npt.NDArray[Any], position: int) -> None:
         """[layers, heads, rows, size] from a position on."""
         layout, shape, size = self._layout, keys.shape[:3], self._size
+        self._is_finite &= bool(np.isfinite(keys).all() and np.isfinite(values).all())
         rows = position + np.arange(keys.shape[2])
         group, lane = np.divmod(rows, layout.kernels)
         self._keys[:, :, group, :, lane] = np.moveaxis(
@@ -104,18 +121,20 @@ class Resident:
     def park(self, count: int) -> Parked:
         """A copy of the rows before `count`, and of the rest of their groups."""
         groups, blocks = -(-count // self._layout.kernels), -(-count // self._layout.value_channels)
-        return Parked(np.array(self._keys[:, :, :groups]), np.array(self._values[:, :, :, :blocks]))
+        keys, values = np.array(self._keys[:, :, :groups]), np.array(self._values[:, :, :, :blocks])
+        return Parked(keys, values, self._is_finite)
 
     def unpark(self, parked: Parked, count: int) -> None:
         """Rows before `count`, of at least as many that were parked."""
         groups, blocks = -(-count // self._layout.kernels), -(-count // self._layout.value_channels)
+        self._is_finite &= parked.is_finite
         self._keys[:, :, :groups] = parked.keys[:, :, :groups]
         self._values[:, :, :, :blocks] = parked.values[:, :, :, :blocks]
 
     def rows(self, count: int, parked: Parked | None = None) -> Half:
         """[layers, 2, heads, tokens, size]: of what is here, or of what was parked."""
         layout, at = self._layout, np.arange(count)
-        keys, values = (self._keys, self._values) if parked is None else parked
+        keys, values = (self._keys, self._values) if parked is None else parked[:2]
         made = np.empty((len(self._keys), 2, self._heads, count, self._size), np.float16)
         group, lane = np.divmod(at, layout.kernels)
         made[:, 0] = np.moveaxis(keys[:, :, group, :, lane], 0, 2).reshape(made[:, 0].shape)
