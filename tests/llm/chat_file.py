@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import gguf
@@ -14,8 +15,10 @@ SIZE = 259
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<assistant>"
 
 
-def write_chat_model(path: Path, *, context: int = 128, template: str | None = TEMPLATE) -> Path:
-    """Weights are random: what it says is nonsense, and always the same."""
+def write_chat_model(
+    path: Path, *, context: int = 128, template: str | None = TEMPLATE, changes: Mapping[str, object] | None = None
+) -> Path:
+    """Weights are random: what it says is nonsense, and always the same. `changes` are keys of metadata."""
     weights = llama_weights()
     weights["embedding"] = np.random.default_rng(2).normal(size=(SIZE, WIDTH)).astype(np.float32)
 
@@ -24,7 +27,7 @@ def write_chat_model(path: Path, *, context: int = 128, template: str | None = T
         if template is not None:
             writer.add_chat_template(template)
 
-    return write_gguf(path, weights, changes={"context_length": context}, extend=extend)
+    return write_gguf(path, weights, changes={"context_length": context} | dict(changes or {}), extend=extend)
 
 
 def _add_vocabulary(writer: gguf.GGUFWriter) -> None:

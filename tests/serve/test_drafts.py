@@ -67,6 +67,13 @@ def test_a_draft_model_with_other_tokens_is_refused(tmp_path: Path) -> None:
         open_model(file, draft_model=_other_tokens(tmp_path / "other.gguf"))
 
 
+def test_a_model_of_embeddings_cannot_draft(tmp_path: Path) -> None:
+    """It would be noticed by the first request only."""
+    file = write_chat_model(tmp_path / "tiny.gguf")
+    with pytest.raises(UnsupportedError, match="makes embeddings and no text"):
+        open_model(file, draft_model=write_chat_model(tmp_path / "other.gguf", changes={"pooling_type": 1}))
+
+
 def _other_tokens(path: Path) -> Path:
     def extend(writer: Any) -> None:
         writer.add_tokenizer_model("gpt2")

@@ -50,6 +50,9 @@ def open_model(
         return _opened(where, device, sequences, capacity, Speculation.ngrams(drafts) if drafts else None)
     draft = _opened(draft_model, device, sequences, None, None)
     try:
+        if makes_embeddings(draft.generator.engine.config):
+            raise UnsupportedError(f"{draft_model}: it makes embeddings and no text, so that it cannot draft; use a "
+                                   "smaller model of the same family")  # fmt: skip
         proposing = Speculation(lambda: ModelDrafter(draft.generator.engine), drafts or _DRAFTS)
         model = _opened(where, device, sequences, capacity, proposing)
     except BaseException:
