@@ -80,6 +80,14 @@ def test_any_columns_may_be_picked_also_from_behind() -> None:
     assert "GatherElements" not in checked(relative(places=places), {"x": random(TIMES, 1, 16, seed=4)})
 
 
+def test_rows_that_are_not_those_of_times_and_heads_are_picked_one_by_one() -> None:
+    changes = {
+        "table": random(HEADS, 1, DEPTH, 32, seed=1), "flat": np.array([2 * HEADS * TIMES, 16]),
+        "places": np.random.default_rng(5).integers(0, 16, (HEADS * TIMES, KEYS)),
+    }  # fmt: skip
+    assert "GatherElements" in checked(relative(**changes), {"x": random(TIMES, 1, 16, seed=4)})
+
+
 def test_a_norm_with_a_bias_inside_the_mean_stays_on_the_npu() -> None:
     model = parsed(
         """net (float[8, 1, 16] x) => (float[8, 1, 32] y) {

@@ -57,6 +57,8 @@ def _relative_scores(writer: Writer, node: Any) -> None:
     is_last = int(attribute(node, "axis", 0)) % 2 == 1
     if items != 1 or not is_last or len(places) != heads * times or spread > _MOST_CHANNELS:
         return
+    if writer.shape(node.input[0]) != (heads * times, columns):
+        return
     if kernel.shape != (heads, 1, depth, columns) or not -columns <= places.min() <= places.max() < columns:
         return
     picked = kernel[np.arange(heads)[:, None, None, None], 0, np.arange(depth)[:, None],
