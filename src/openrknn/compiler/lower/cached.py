@@ -35,7 +35,7 @@ import numpy as np
 from openrknn.compiler.forms import CachedAttention, Product
 from openrknn.compiler.ir import Op
 from openrknn.compiler.lower.context import Lowering
-from openrknn.compiler.lower.pointwise import Line, line_pixels, matrix_place, moved, pointwise_task, scratch
+from openrknn.compiler.lower.pointwise import Line, line_pixels, matrix_place, moved, pointwise_task, scratch, two_task
 from openrknn.compiler.lower.product import channel_kernels, pixel_kernels
 from openrknn.compiler.lower.tiles import channel_tiles, pixel_tiles
 from openrknn.compiler.program import Place, Step, Task
@@ -184,12 +184,12 @@ class _Rotated(_Rotation):
             source, turned, queries, cosines, sines = (
                 line.at(at) for line in (self._source, self._turned, self.queries, self._cosines, self._sines)
             )
-            yield _two(low, turned, sines, turned, pixels, EwOperation.MUL)
-            yield _two(low, source, cosines, queries, pixels, EwOperation.MUL)
+            yield two_task(low.target.fp16, turned, sines, turned, pixels, EwOperation.MUL)
+            yield two_task(low.target.fp16, source, cosines, queries, pixels, EwOperation.MUL)
         turned, queries = (line.at(asked[0]) for line in (self._turned, self.queries))
-        yield _two(low, queries, turned, queries, asked[1], EwAlgorithm.ADD)
+        yield two_task(low.target.fp16, queries, turned, queries, asked[1], EwAlgorithm.ADD)
         turned, queries = (line.at(known[0]) for line in (self._turned, self.queries))
-        yield _two(low, queries, turned, self.keys.at(first * tokens), known[1], EwAlgorithm.ADD)
+        yield two_task(low.target.fp16, queries, turned, self.keys.at(first * tokens), known[1], EwAlgorithm.ADD)
 
 
 def turning(size: int, turned: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -261,7 +261,7 @@ def lower_masks(low: Lowering, op: Op) -> None:
             right = Line(copy, source.pitch, 0, 0)
             low.add(step, Task(elementwise_task(numbers, (count, 1, width), before, Cube(copy, source.pitch))))
         made = Line(target.pixel(row, pixel), target.pitch, count, atom)
-        low.add(step, _two(low, left, right, made, width, EwAlgorithm.ADD, gain=form.cap))
+        low.add(step, two_task(low.target.fp16, left, right, made, width, EwAlgorithm.ADD, gain=form.cap))
 
     for head in range(form.kv_heads):
         if masks:
@@ -369,17 +369,3 @@ def _new_value(low: Lowering, op: Op, new: Line, first_head: int, heads: int) ->
             low.target.fp16, (form.size, 1, form.shared), cube, cube, finish.stages, value, per_channel=True
         )
         yield Task(made)
-
-
-def _two(
-    low: Lowering, left: Line, right: Line, target: Line, pixels: int, method: EwAlgorithm | EwOperation, *,
-    gain: float = 1.0,
-) -> Task:  # fmt: skip
-    finish = Finish(1.0, None, flying=True)
-    if gain != 1.0:
-        finish.multiply(gain)
-    finish.operand(method, None, relu=False)
-    return Task(elementwise_task(
-        low.target.fp16, (left.channels, 1, pixels), Cube(left.place, left.pitch), Cube(target.place, target.pitch),
-        finish.stages, Cube(right.place, right.pitch),
-    ))  # fmt: skip
