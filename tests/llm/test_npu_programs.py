@@ -141,3 +141,14 @@ def test_constants_of_programs_from_the_cache_are_not_copied(
     assert len(kept) == 2
     monkeypatch.setenv("OPENRKNN_CACHE", "off")
     assert answer(path, TOKENS) == wanted
+
+
+def test_a_program_that_names_no_constants_is_not_found_where_they_are_copied_later(
+    path: Path, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tasks read as it is would be zeros."""
+    wanted = answer(path, TOKENS)
+    monkeypatch.setattr(weights, "_MANY_BYTES", 0)
+    monkeypatch.setattr(weights, "_LARGE", 64)
+    assert answer(path, TOKENS) == wanted
+    assert len(kept) == 4

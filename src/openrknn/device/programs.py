@@ -202,6 +202,7 @@ class Programs:
             return ""
         said: list[object] = [kernels.name, self._chip.name, self._strict]
         said += [(one.address, one.data.nbytes, bool(one.data.flags.writeable), one in constants) for one in buffers]
+        said += [] if job.late is None else job.late.ranges  # what is kept names those that are read
         lists = _tasks(job)
         digest = hashlib.sha256(repr((_circumstances(), said, lists)).encode())
         digest.update(hashlib.sha256(self.state()).digest())
