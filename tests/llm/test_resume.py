@@ -194,6 +194,17 @@ def test_a_digest_is_of_all_files(tmp_path: Path) -> None:
     assert len(set(found)) == len(found)
 
 
+def test_a_digest_is_of_all_parts_of_a_split_file(tmp_path: Path) -> None:
+    first, second, other = (tmp_path / f"{name}-of-00002.gguf" for name in ("a-00001", "a-00002", "b-00002"))
+    for path in (first, second, other):
+        path.write_bytes(b"1")
+    before = source_digest(first)
+    other.write_bytes(b"2")
+    assert source_digest(first) == before
+    second.write_bytes(b"2")
+    assert source_digest(first) != before
+
+
 TEXTS = [TOKENS[:12], TOKENS[5:20]]
 
 

@@ -26,6 +26,7 @@ import openrknn
 from openrknn.cachefiles import FileCache, code_state
 from openrknn.compiler.lower.constants import Packed
 from openrknn.container.parts import DataType
+from openrknn.llm.files.gguf import other_parts
 from openrknn.llm.quantise.model import Choice, Quantised
 from openrknn.llm.quantise.products import Int4Product, Int8Product, Product
 
@@ -38,12 +39,13 @@ _PIECE = 1 << 24
 
 
 def source_digest(path: str | os.PathLike[str]) -> str:
-    """Of a model's file, or of all files in its folder."""
+    """Of a model's file, of all its parts, or of all files in its folder."""
     state, root = hashlib.sha256(), Path(path)
-    files = sorted(one for one in root.rglob("*") if one.is_file()) if root.is_dir() else [root]
-    for file in files:
+    others = sorted(root.rglob("*")) if root.is_dir() else other_parts(root)
+    folder = root if root.is_dir() else root.parent
+    for file in [*([] if root.is_dir() else [root]), *(one for one in others if one.is_file())]:
         if file != root:
-            state.update(f"{file.relative_to(root)} {file.stat().st_size}\n".encode())
+            state.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
         with file.open("rb") as opened:
             while piece := opened.read(_PIECE):
                 state.update(piece)

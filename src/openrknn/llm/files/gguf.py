@@ -75,11 +75,18 @@ class GgufFile:
             )
         if int(match[2]) != 1:
             raise UnsupportedError(f"{self.path.name} is not the first part: open {match[1]}-00001-of-{match[3]}.gguf")
-        names = [f"{match[1]}-{number:05}-of-{match[3]}.gguf" for number in range(2, count + 1)]
-        gone = [name for name in names if not (self.path.parent / name).is_file()]
+        paths = other_parts(self.path)
+        gone = [path.name for path in paths if not path.is_file()]
         if gone:
             raise TruncatedError(f"{gone[0]} is not there: the model has {count} parts, which must be in one folder")
-        return [_Part(self.path.parent / name) for name in names]
+        return [_Part(path) for path in paths]
+
+
+def other_parts(path: Path) -> list[Path]:
+    """Files that belong to the first part of a model, by its name, whether they exist or not."""
+    match = _PART.match(path.name)
+    count = min(int(match[3]), _MOST_PARTS) if match is not None and int(match[2]) == 1 else 0
+    return [path.with_name(f"{match[1]}-{number:05}-of-{match[3]}.gguf") for number in range(2, count + 1) if match]
 
 
 class _Part:
