@@ -1,8 +1,9 @@
 """`dataclass` of the standard library, made faster to import.
 
 `dataclasses.dataclass` writes and compiles up to six functions for every class while its module is imported; for the
-classes that a first run needs this took longer than importing NumPy. Here `__init__` is compiled when the first object
-is made, and `__repr__`, `__eq__`, `__hash__` and what freezes an object are the same functions for all classes.
+classes that a first run needs this took longer than importing NumPy. Here `__init__` is compiled when many objects of
+a class are made, and `__repr__`, `__eq__`, `__hash__` and what freezes an object are the same functions for all
+classes.
 What they do is what the standard library says, and `fields`, `replace` and `is_dataclass` know these classes.
 """
 
@@ -115,15 +116,69 @@ def _setstate(self: Any, state: list[Any]) -> None:
 # ----------------------------------------------------------------------------------------------------------- __init__
 
 
+_FEW = 12
+"""Objects whose fields are set one by one cost less than compiling an `__init__` for them."""
+
+
 def _first_init(cls: Any, *, frozen: bool) -> Callable[..., None]:
-    """An `__init__` that makes the real one, puts it into its place and calls it."""
+    """An `__init__` for the first objects. Then, or for arguments that are an error, it puts the real one into its
+    place and calls that."""
+    remaining = _FEW
+    setting: _Setting | None = None
 
     def __init__(self: Any, *values: Any, **more: Any) -> None:  # noqa: N807 - errors about arguments say this name
+        nonlocal remaining, setting
+        remaining -= 1
+        if remaining >= 0:
+            if setting is None:
+                setting = _Setting(cls, frozen=frozen)
+            if setting.fills(self, values, more):
+                return
         made = _init(cls, frozen=frozen)
         cls.__init__ = made
         made(self, *values, **more)
 
     return __init__
+
+
+class _Setting:
+    """What `__init__` does, field by field."""
+
+    def __init__(self, cls: Any, *, frozen: bool) -> None:
+        fields = dataclasses.fields(cls)
+        self._setters = [(field.name, _setter(cls, field.name, frozen=frozen)) for field in fields]
+        self._places = [field.name for field in fields if not field.kw_only]
+        self._names = {field.name for field in fields}
+        self._defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
+        self._makers = {one.name: one.default_factory for one in fields
+                        if one.default_factory is not dataclasses.MISSING}  # fmt: skip
+        self._is_plain = all(field.init for field in fields) and not hasattr(cls, "__post_init__")
+
+    def fills(self, instance: Any, values: tuple[Any, ...], more: dict[str, Any]) -> bool:
+        """Set every field; False, and nothing is set, where these are not the arguments."""
+        if not self._is_plain:
+            return False
+        given = more
+        if values or len(more) != len(self._setters):
+            placed = dict(zip(self._places, values, strict=False))
+            if len(placed) != len(values) or not placed.keys().isdisjoint(more):
+                return False
+            given = {**self._defaults, **placed, **more}
+            for name, make in self._makers.items():
+                if name not in given:
+                    given[name] = make()
+        if given.keys() != self._names:
+            return False
+        for name, set_ in self._setters:
+            set_(instance, given[name])
+        return True
+
+
+def _setter(cls: Any, name: str, *, frozen: bool) -> Callable[[Any, Any], None]:
+    slot: Any = getattr(cls, name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return slot.__set__
+    return functools.partial(_set if frozen else _assign, name)
 
 
 def _init(cls: Any, *, frozen: bool) -> Callable[..., None]:
@@ -149,9 +204,7 @@ def _init(cls: Any, *, frozen: bool) -> Callable[..., None]:
         elif default.startswith("=_default"):
             value = f"_default_{name}"
         if frozen:
-            slot: Any = getattr(cls, name, None)
-            is_slot = isinstance(slot, MemberDescriptorType)
-            names[f"_set_{name}"] = slot.__set__ if is_slot else functools.partial(_set, name)
+            names[f"_set_{name}"] = _setter(cls, name, frozen=True)
             body.append(f"_set_{name}(self, {value})")
         else:
             body.append(f"self.{name} = {value}")
@@ -166,6 +219,10 @@ def _init(cls: Any, *, frozen: bool) -> Callable[..., None]:
 
 def _set(name: str, instance: object, value: object) -> None:
     object.__setattr__(instance, name, value)
+
+
+def _assign(name: str, instance: object, value: object) -> None:
+    setattr(instance, name, value)
 
 
 _FACTORY = object()
