@@ -1,6 +1,7 @@
 """Rounding, saturation, shifts and number codecs: the only place where bits are rounded.
 
     shift_right     x / 2^n, rounded: ties to even, or away from zero if a register's round bit is set
+    shift_number    the same for one number
     shift_floor     x / 2^n, rounded down
     saturate        clamp to the range of an integer type
     quantize        real -> stored integer;  dequantize: stored integer -> real
@@ -44,6 +45,7 @@ __all__ = [
     "round_to_integer",
     "saturate",
     "shift_floor",
+    "shift_number",
     "shift_right",
     "smaller",
     "unpack_int4",
@@ -117,6 +119,17 @@ def _shift_right_by(wide: Int64s, shift: int, rounding: Rounding, offset: int) -
     goes_on = whole >= 0 if rounding is Rounding.AWAY else whole & 1 == 1
     rounded: Int64s = whole + ((rest > half) | ((rest == half) & goes_on))
     return rounded
+
+
+def shift_number(value: int, shift: int, rounding: Rounding = Rounding.EVEN, *, offset: int = 0) -> int:
+    """`shift_right` of one number, which may be wider than 64 bits: an array costs more than it saves."""
+    if shift < 0:
+        raise ValueError(f"a right shift by {shift} is not one")
+    if not shift:
+        return value + offset
+    quotient, rest, half = (value >> shift) + offset, value & ((1 << shift) - 1), 1 << (shift - 1)
+    goes_on = quotient >= 0 if rounding is Rounding.AWAY else quotient & 1 == 1
+    return quotient + (rest > half or (rest == half and goes_on))
 
 
 def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike | int) -> Int64s:

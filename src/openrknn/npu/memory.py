@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ class Memory:
 
     def view(self, address: int, size: int, what: str, *, write: bool = False) -> Bytes:
         """`size` bytes at `address`, not copied; `write` says what an error is about."""
-        buffer = self._at(address, size, what, write)
+        buffer = self.holding(address, address + size, what, write=write)
         start = address - buffer.address
         return buffer.data[start : start + size]
 
@@ -83,20 +83,36 @@ class Memory:
         self, address: int, shape: Sequence[int], steps: Sequence[int], what: str, *, write: bool = False
     ) -> Bytes:
         """An array of bytes whose axes step through memory by `steps` bytes each; not copied."""
-        reach = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
-        first = address + sum(distance for distance in reach if distance < 0)
-        last = address + sum(distance for distance in reach if distance > 0)
-        buffer = self._at(first, last - first + 1, what, write)
+        buffer = self.holding(*extent(address, shape, steps), what, write=write)
         return np.lib.stride_tricks.as_strided(
             buffer.data[address - buffer.address :], shape=tuple(shape), strides=tuple(steps), writeable=write
         )
 
-    def _at(self, address: int, size: int, what: str, write: bool) -> Buffer:
+    def holding(self, start: int, end: int, what: str, *, write: bool = False) -> Buffer:
+        """The buffer that holds all bytes from `start` to before `end`, which somebody is about to see."""
         try:
-            found = self.at(address, size, what)
+            found = self.at(start, end - start, what)
         except AccessError as error:
             error.is_write = write
             raise
         if self.before_access is not None:
-            self.before_access(address, size)
+            self.before_access(start, end - start)
         return found
+
+
+def extent(address: int, shape: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
+    """The first address of a walk, and the one behind its last byte."""
+    first = last = address
+    for size, step in zip(shape, steps, strict=True):
+        distance = (size - 1) * step
+        if distance < 0:
+            first += distance
+        else:
+            last += distance
+    return first, last + 1
+
+
+def pointer_to(array: npt.NDArray[Any]) -> int:
+    """Where an array begins; `array.ctypes.data` makes three objects to say it."""
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer

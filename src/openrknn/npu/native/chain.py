@@ -19,7 +19,6 @@ from openrknn import numerics
 from openrknn.isa import Precision
 from openrknn.isa.enums import EwAlgorithm, OperandMode
 from openrknn.nativelib.structures import Chain, ChainFlags
-from openrknn.npu.blocks.dpu import out_cvt
 from openrknn.npu.blocks.formats import Numbers
 from openrknn.npu.native import singles, table
 from openrknn.npu.native.places import Places, padded
@@ -75,9 +74,7 @@ class _Range:
         """x = (x * factor + addend) >> shift"""
         exact = _bounded(self.limit * abs(factor) + abs(addend), _EXACT)
         limit = _bounded((exact >> shift) + 1, _ROUNDS)
-        ends = sorted(
-            int(numerics.shift_right(end * factor + addend, shift)) for end in (self.low, self.high)
-        )
+        ends = sorted(numerics.shift_number(end * factor + addend, shift) for end in (self.low, self.high))
         self.low, self.high = ends if self.is_clamped else (-limit, limit)
         self.limit = limit
 
@@ -288,10 +285,13 @@ def _out(chain: Chain, out: task_out_cvt.Config, numbers: _Range) -> ChainFlags:
         raise _NoChainError
     flags = ChainFlags(0)
     limit = numbers.limit
-    ends = np.array([-_INT8, _INT8 - 1], np.int8)
+    ends = [-_INT8, _INT8 - 1]
     if numbers.is_clamped:
         _bounded(max(abs(numbers.low), abs(numbers.high)) * abs(out.scale), 2**62)
-        ends = numerics.saturate(out_cvt.apply(np.array([numbers.low, numbers.high], np.int64), out), np.int8)
+        exact = (
+            numerics.shift_number(end * out.scale, out.shift, offset=out.offset) for end in (numbers.low, numbers.high)
+        )
+        ends = [min(max(end, -_INT8), _INT8 - 1) for end in exact]
     if (limit * abs(out.scale) >> out.shift) + abs(out.offset) >= _INT32 - 1:
         # Too far for 32 bits, but saturated long before: hold the number where it is certain.
         if not out.scale:
@@ -302,7 +302,7 @@ def _out(chain: Chain, out: task_out_cvt.Config, numbers: _Range) -> ChainFlags:
         chain.last_low, chain.last_high = -float(limit), float(limit)
         flags |= ChainFlags.LAST_CLAMP
     _bounded(limit * abs(out.scale), _EXACT)
-    chain.byte_low, chain.byte_high = int(min(ends)), int(max(ends))
+    chain.byte_low, chain.byte_high = min(ends), max(ends)
     chain.out_scale = out.scale * 2.0**-out.shift
     chain.out_addend = float(out.offset)
     fused = _fused(out.scale, out.offset << out.shift, out.shift)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.nativelib.structures import Cube, Target
-from openrknn.npu.memory import Buffer, Bytes, Memory
+from openrknn.npu.memory import Buffer, Bytes, Memory, extent, pointer_to
 from openrknn.npu.native.reading import RefusedError, ignore
 from openrknn.task import rdma, write
 from openrknn.task.formats import ATOM_BYTES
@@ -76,7 +76,7 @@ class Places:
     def keep(self, array: npt.NDArray[Any]) -> int:
         """The pointer to one of our own arrays."""
         self.kept.append(array)
-        return int(array.ctypes.data)
+        return pointer_to(array)
 
     def is_fixed(self, address: int, size: int) -> bool:
         """Whether these bytes never change: constants that no task writes."""
@@ -91,30 +91,35 @@ class Places:
 
     def look(self, address: int, size: int, what: str) -> Bytes:
         """Bytes that are not read after the step was made."""
-        self._use(Span(address, address + size, ()))
+        self._use(address)
         return self.memory.view(address, size, what)
 
     def read(self, address: int, size: int, what: str) -> Bytes:
         """Bytes that lie together."""
-        self._reads.append(self._use(Span(address, address + size, ())))
-        return self._keep(self.memory.view(address, size, what))
+        self._use(address)
+        self._reads.append(Span(address, address + size, ()))
+        found = self.memory.view(address, size, what)
+        self.kept.append(found)
+        return found
 
     def read_strided(
         self, address: int, shape: Sequence[int], steps: Sequence[int], what: str, *, main: bool = False
     ) -> int:
         """The pointer to a walk that is read; `main` data can be copied before anything is written."""
-        view = self.memory.strided(address, shape, steps, what)
-        (self._main if main else self._reads).append(self._use(_span(address, shape, steps)))
-        return int(self._keep(view).ctypes.data)
+        span = _span(address, shape, steps)
+        pointer = self._pointer(address, self.memory.holding(span.start, span.end, what))
+        (self._main if main else self._reads).append(span)
+        return pointer
 
     def write_strided(self, address: int, shape: Sequence[int], steps: Sequence[int], what: str) -> int:
         """The pointer to a walk that is written."""
-        view = self.memory.strided(address, shape, steps, what, write=True)
         span = _span(address, shape, steps)
-        if not self.memory.at(span.start, span.end - span.start, what).data.flags.writeable:
+        buffer = self.memory.holding(span.start, span.end, what, write=True)
+        if not buffer.data.flags.writeable:
             raise RefusedError("the target is read-only")
-        self._writes.append(self._use(span))
-        return int(self._keep(view).ctypes.data)
+        pointer = self._pointer(address, buffer)
+        self._writes.append(span)
+        return pointer
 
     def check_order(self, *, in_place: bool, operand_in_place: bool) -> Span | None:
         """NumPy reads everything before it writes; a kernel does not.
@@ -212,20 +217,21 @@ class Places:
             packed=packed,
         )
 
-    def _use(self, span: Span) -> Span:
-        buffer = self.memory.at(span.start, 1, "buffer")
+    def _use(self, address: int) -> None:
+        buffer = self.memory.at(address, 1, "buffer")
         self._used[buffer.address] = buffer
-        return span
 
-    def _keep(self, view: Bytes) -> Bytes:
-        self.kept.append(view)
-        return view
+    def _pointer(self, address: int, buffer: Buffer) -> int:
+        """To the begin of a walk; the buffer holds all of it."""
+        self._used[buffer.address] = buffer
+        self.kept.append(buffer.data)
+        return pointer_to(buffer.data) + address - buffer.address
 
 
 def _span(address: int, shape: Sequence[int], steps: Sequence[int]) -> Span:
-    reach = [(size - 1) * step for size, step in zip(shape, steps, strict=True)]
-    start = address + sum(distance for distance in reach if distance < 0)
-    end = address + sum(distance for distance in reach if distance > 0) + 1
+    if min(shape) < 1:
+        raise RefusedError("a walk of no bytes")
+    start, end = extent(address, shape, steps)
     # One surface is the same walk whatever the distance to the next; rows without gaps are one long row.
     walk = tuple(_compact([(size, step) for size, step in zip(shape, steps, strict=True) if size > 1]))
     return Span(start, end, (address, *walk))
