@@ -29,17 +29,22 @@ class KernelContext:
         self.tables = table.Cache(
             has_singles=kernels in _SINGLE_KERNELS, has_byte_tables=kernels in _BYTE_TABLE_KERNELS
         )
+        self.converters: dict[object, npt.NDArray[np.int8]] = {}
+        """Tables of input converters by what they were made from."""
         self._packed: dict[object, npt.NDArray[np.uint8]] = {}
+        self._name = ""
+        """Of what was asked for last."""
 
     def packed(self, how: object) -> npt.NDArray[np.uint8] | None:
         """Weights that were packed in the same way for another step, or for another program with these constants."""
         found = self._packed.get(how)
         if found is None and self._others is not None:
-            found = self._others.find(pack_name(self._digest, how))
+            self._name = pack_name(self._digest, how)
+            found = self._others.find(self._name)
         return found
 
     def keep_packed(self, how: object, packed: npt.NDArray[np.uint8]) -> None:
-        """For steps and programs to come."""
+        """For steps and programs to come; `packed` was asked for the same just now."""
         self._packed[how] = packed
         if self._others is not None:
-            self._others.add(pack_name(self._digest, how), packed)
+            self._others.add(self._name, packed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
     if max(source.kernel_height, source.kernel_width) > _LARGEST_KERNEL:
         raise RefusedError("a very large kernel")
     result = structures.Convolution()
-    _features(result, source, places)
+    _features(result, source, places, context)
     task = Task.of(config, step.reader, source.out_height, source.out_width, places)
     order = plain(source, places, config.channels)
     corrections = _corrections(step, task) + order.corrections
@@ -75,7 +76,9 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
     return result
 
 
-def _features(result: structures.Convolution, source: task_cna.Config, places: Places) -> None:
+def _features(
+    result: structures.Convolution, source: task_cna.Config, places: Places, context: KernelContext
+) -> None:
     if source.packed_channels:
         size = element_bytes(source.precision)
         pixel = source.packed_channels * size
@@ -98,38 +101,46 @@ def _features(result: structures.Convolution, source: task_cna.Config, places: P
             main=True,
         )
         available = source.channels
-    result.surface, result.line = source.surface_bytes, source.line_bytes
-    result.height, result.width = source.height, source.width
-    result.picture = source.packed_channels
-    result.channels = min(available, source.weight_channels)
-    result.format = int(Precision.INT8 if source.precision is Precision.INT4 else source.precision)
-    result.source_format, result.weight_format = _code(source.precision), _code(source.weight_precision)
+    result.fill(
+        surface=source.surface_bytes, line=source.line_bytes, height=source.height, width=source.width,
+        picture=source.packed_channels, channels=min(available, source.weight_channels),
+        format=int(Precision.INT8 if source.precision is Precision.INT4 else source.precision),
+        source_format=_code(source.precision), weight_format=_code(source.weight_precision), pad_top=source.pad_top,
+        pad_left=source.pad_left, out_height=source.out_height, out_width=source.out_width,
+        kernel_height=source.kernel_height, kernel_width=source.kernel_width, stride_y=source.stride_y,
+        stride_x=source.stride_x, dilation_y=source.dilation_y, dilation_x=source.dilation_x,
+        spread_y=source.spread_y, spread_x=source.spread_x, depthwise=source.depthwise,
+        weight_channels=source.weight_channels, weight_kernels=source.kernels,
+    )  # fmt: skip
     if source.precision is Precision.INT4:
         ignore(source, "pad_bits")  # 0, or there is no padding
     pads = [source.pad_bits & 0xFFFF] * 2 if source.is_float else cna.pads_of(source, 2)
     result.pads[0], result.pads[1] = int(pads[0]), int(pads[-1])
-    for name in ("pad_top", "pad_left", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
-                 "stride_x", "dilation_y", "dilation_x", "spread_y", "spread_x", "depthwise", "weight_channels"):
-        setattr(result, name, getattr(source, name))
-    result.weight_kernels = source.kernels
     if source.converter is not None and source.precision is Precision.INT4:
         raise RefusedError("a converter of 4-bit features")
     if source.converter is not None or source.is_unsigned:
-        result.converter = places.keep(_converter(source))
+        result.converter = places.keep(_converter(source, context))
 
 
 def _code(precision: Precision) -> int:
     return _NATIVE_INT4 if precision is Precision.INT4 else int(precision)
 
 
-def _converter(source: task_cna.Config) -> npt.NDArray[np.int8]:
-    """What each byte becomes, for channels c with c mod 16 = 0 ... 15."""
-    values = np.arange(256) if source.is_unsigned else np.arange(256).astype(np.uint8).view(np.int8)
+def _converter(source: task_cna.Config, context: KernelContext) -> npt.NDArray[np.int8]:
+    """What each byte becomes, for channels c with c mod 16 = 0 ... 15; all tasks of an operator share one."""
+    key = whole(source.converter), source.is_unsigned, min(source.packed_channels or LANES, LANES)
+    found = context.converters.get(key)
+    if found is None:
+        found = context.converters[key] = _converted(*key)
+    return found
+
+
+def _converted(converter: task_cna.Converter | None, is_unsigned: bool, used: int) -> npt.NDArray[np.int8]:
+    values = np.arange(256) if is_unsigned else np.arange(256).astype(np.uint8).view(np.int8)
     features = np.broadcast_to(values.astype(np.int64), (LANES, 1, 256))
     converted = features
-    if source.converter is not None:
-        converted = cna.convert(features, whole(source.converter), Precision.INT8)
-    used = min(source.packed_channels or LANES, LANES)
+    if converter is not None:
+        converted = cna.convert(features, converter, Precision.INT8)
     if np.abs(converted[:used]).max() > INT8_MAGNITUDE or converted[:used].max() == INT8_MAGNITUDE:
         raise RefusedError("input bytes that do not become int8")
     tables = np.zeros((LANES, 256), np.int8)
@@ -175,8 +186,9 @@ def _weights(
     values: npt.NDArray[np.int8] | None,
 ) -> None:
     source = step.source
-    for name in ("kernel_group", "input_group", "depthwise_group"):
-        setattr(result, name, getattr(source, name))
+    result.fill(
+        kernel_group=source.kernel_group, input_group=source.input_group, depthwise_group=source.depthwise_group
+    )
     kernels = 1 if source.depthwise else source.kernels
     count = kernels * source.kernel_height * source.kernel_width * source.weight_channels
     bits = element_bits(source.weight_precision)
@@ -191,7 +203,7 @@ def _weights(
     size = context.library.openrknn_packed_bytes(result)
     key = (source.weight_address, whole(source.compression), result.channels, result.picture, result.dpu.channels,
            result.dpu.target.atoms, source.weight_channels, kernels, source.kernel_height, source.kernel_width,
-           source.depthwise, source.precision, source.weight_precision, corrections.tobytes(), size,
+           source.depthwise, source.precision, source.weight_precision, _digest_of(corrections), size,
            (result.stride_x, result.dilation_x) if source.depthwise else None)  # the order of a kernel's columns
     known = None if result.fresh_weights else context.packed(key)
     if known is not None:
@@ -208,6 +220,11 @@ def _weights(
         raise MemoryError("no memory to widen the weights of a convolution in")
     result.weights = None  # they are not read again
     context.keep_packed(key, packed)
+
+
+def _digest_of(corrections: npt.NDArray[np.int64]) -> bytes:
+    """For a key that says how many there are."""
+    return hashlib.sha256(corrections.tobytes()).digest() if corrections.any() else b""
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ctypes
+import functools
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ LANES = 16
 _MULTIPLY, _NOTHING = 16, 17
 _PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
 _PADDING_BYTES = 64
+_PADDING = ctypes.c_uint8 * _PADDING_BYTES
 _LARGEST_SELECT = 31
 """Distances between entries that products of 17-bit entries allow for in 64 bits."""
 HALF_BYTES = 8
@@ -53,7 +55,7 @@ class Task:
     def is_float(self) -> bool:
         return is_float(self.config.precision)
 
-    @property
+    @functools.cached_property
     def precision(self) -> Precision:
         """Of what is written."""
         ignore(self.config, "flying", "in_precision")  # what `is_copy` is made of
@@ -85,7 +87,7 @@ class Task:
 
     def seen_by(self, way: Way) -> Task:
         """A copy that notes elsewhere what is read."""
-        return replace(self, config=way.view(self.config), reader=way.view(self.reader))
+        return Task(way.view(self.config), way.view(self.reader), self.height, self.width, self.bias, self.norm)
 
 
 def _ignore_unused(reader: task_rdma.Config, config: task_dpu.Config) -> None:
@@ -110,11 +112,10 @@ def describe(task: Task, places: Places) -> Dpu:
     size = element_bytes(task.precision)
     atom = config.write.atom_bytes
     count, valid = (surfaces(number, size, atom) for number in (config.channels, config.real_channels))
-    padding = pipeline.pad_bytes(config, task.precision, _PADDING_BYTES)
+    padding = pipeline.pad_bytes(config, task.precision, _PADDING_BYTES).tobytes()
     result = Dpu(
-        element_wise=ElementWise(operation=_NOTHING),
         target=places.target(config.write, pixels=task.height * task.width, count=count, valid=valid),
-        padding=(type(Dpu().padding)).from_buffer_copy(padding.tobytes()),
+        padding=_PADDING.from_buffer_copy(padding),
         width=task.width,
         channels=config.channels,
         real_channels=config.real_channels,
@@ -122,6 +123,7 @@ def describe(task: Task, places: Places) -> Dpu:
         format=int(task.precision),
         halves=atom == HALF_BYTES,
     )
+    result.element_wise.operation = _NOTHING
     operation = config.element_wise.operation if config.element_wise is not None else None
     if operation is not None and operation.operand is None:
         _fetch(result.element_wise, task, places)
@@ -148,8 +150,9 @@ def choose_stages(dpu: Dpu, task: Task, places: Places, reading: Reading[Any]) -
 
 
 def _out(result: Dpu, out: task_out_cvt.Config, *, is_float: bool) -> None:
-    result.scale, result.shift, result.offset = out.scale, out.shift, out.offset
-    result.add_first, result.ties_away = out.add_first, int(out.rounding)
+    result.fill(
+        scale=out.scale, shift=out.shift, offset=out.offset, add_first=out.add_first, ties_away=int(out.rounding)
+    )
     result.factor = float(np.float32(out.scale) * np.float32(2.0**-out.minus_exponent))
     if not is_float:
         scales = out_cvt.writes_float(out) and out.minus_exponent

@@ -361,9 +361,11 @@ def _pooling(reading: Reading[Pooling], places: Places, context: KernelContext) 
         method={PoolingMethod.AVERAGE: 0, PoolingMethod.MAX: 1, PoolingMethod.MIN: 2}[config.method],
         pad_value=config.pad_value,
     )
-    for name in ("height", "width", "out_height", "out_width", "kernel_height", "kernel_width", "stride_y",
-                 "stride_x", "pad_top", "pad_left"):
-        setattr(result, name, getattr(config, name))
+    result.fill(
+        height=config.height, width=config.width, out_height=config.out_height, out_width=config.out_width,
+        kernel_height=config.kernel_height, kernel_width=config.kernel_width, stride_y=config.stride_y,
+        stride_x=config.stride_x, pad_top=config.pad_top, pad_left=config.pad_left,
+    )  # fmt: skip
     if config.method is not PoolingMethod.AVERAGE:
         ignore(config, "reciprocal_width", "reciprocal_height")
     if config.method is PoolingMethod.AVERAGE and config.precision is Precision.FP16:
