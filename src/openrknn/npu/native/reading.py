@@ -10,6 +10,7 @@ A step can be computed in several ways, which read different fields: a `Way` not
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Generic, TypeVar
@@ -37,6 +38,9 @@ class Way:
 
     def view(self, config: T) -> T:
         """The configuration, or whatever a field holds, so that reading its fields is noted."""
+        found = self._views.get(id(config))  # which keeps it alive: no other object has this number
+        if found is not None:
+            return found  # type: ignore[no-any-return]
         kind = type(config)
         if kind is tuple:
             return tuple(map(self.view, config)) if config else config  # type: ignore[call-overload, return-value]
@@ -44,20 +48,19 @@ class Way:
             return self.view(config._original)  # type: ignore[attr-defined, no-any-return]
         if not _fields_of(kind):
             return config
-        found = self._views.get(id(config))
-        if found is None:
-            found = self._views[id(config)] = object.__new__(_VIEWS.get(kind) or _view_of(kind))
-            found.__dict__.update(_original=config, _passed=set(), _way=self)
-        return found  # type: ignore[no-any-return]
+        found = self._views[id(config)] = object.__new__(_VIEWS.get(kind) or _view_of(kind))
+        members: dict[str, Any] = found.__dict__
+        members["_original"], members["_read"], members["_way"] = config, 0, self
+        return found
 
-    def has_read(self, config: object) -> set[str]:
-        """The names of the fields of this very object that were read."""
-        read: set[str] = set()
+    def has_read(self, config: object) -> int:
+        """The bits of the fields of this very object that were read; see `_bits_of`."""
+        read = 0
         way: Way | None = self
         while way is not None:
             view = way._views.get(id(config))
             if view is not None:
-                read.update(view.__dict__, view._passed)
+                read |= view.__dict__["_read"]
             way = way._before
         return read
 
@@ -70,21 +73,20 @@ class Way:
         return iter(found)
 
     def _find_unread(self, config: object, found: list[str]) -> None:
-        described = _fields_of(type(config))
         if id(config) in self._finished:
             return
-        if not described:
+        kind: Any = type(config)
+        if not _fields_of(kind):
             for value in config if isinstance(config, tuple) else ():
                 self._find_unread(value, found)
             return
-        read = self.has_read(config)
-        for name, default in described:
+        for name, default, is_read in _left(kind, self.has_read(config)):
             value = getattr(config, name)
-            if name in read:
-                if type(value) not in _PLAIN and type(value) not in _LEAVES and _WHOLE + name not in read:
+            if is_read:
+                if type(value) not in _SIMPLE:
                     self._find_unread(value, found)
-            elif name not in _PLACE and (default is MISSING or value != default):
-                found.append(f"{type(config).__module__.rpartition('.')[2]}: {name} = {value!r}")
+            elif default is MISSING or value != default:
+                found.append(f"{kind.__module__.rpartition('.')[2]}: {name} = {value!r}")
 
 
 class Reading(Generic[S]):
@@ -109,25 +111,26 @@ def ignore(config: object, *names: str) -> None:
     """Fields that change nothing here: the NumPy code does not look at them in this case either."""
     if type(config) in _KINDS:
         view: Any = config
-        view._passed.update(names, [_WHOLE + name for name in names])
+        kind: Any = type(view._original)
+        view.__dict__["_read"] |= _bits_of(kind, names)
 
 
 def whole(config: T) -> T:
     """The configuration itself, for code of the blocks, which knows every field: all of it counts as read."""
     if type(config) not in _KINDS:
         return config
-    ignore(config, *(name for name, _ in _fields_of(type(config._original))))  # type: ignore[attr-defined]
-    return config._original  # type: ignore[attr-defined, no-any-return]
+    original: Any = config._original  # type: ignore[attr-defined]
+    kind: Any = type(original)
+    ignore(config, *_names_of(kind))
+    return original  # type: ignore[no-any-return]
 
 
-_WHOLE = "* "
-"""Before the name of a field whose value counts as read to its innermost field."""
 _KINDS: set[type] = set()
 """The types of views."""
 _VIEWS: dict[type, type] = {}
 _CONFIGS: dict[type, tuple[tuple[str, Any], ...]] = {}
-_LEAVES: set[type] = set()
-"""Types without fields: enumerations, arrays."""
+_SIMPLE: set[type] = {int, bool, float, type(None)}
+"""Types without fields, where they were met: those that most fields have; enumerations, arrays."""
 
 
 def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
@@ -137,13 +140,36 @@ def _fields_of(kind: type) -> tuple[tuple[str, Any], ...]:
         described = fields(kind) if is_dataclass(kind) else ()
         found = _CONFIGS[kind] = tuple((field.name, field.default) for field in described)
         if not found and not issubclass(kind, tuple):
-            _LEAVES.add(kind)
+            _SIMPLE.add(kind)
     return found
+
+
+@functools.cache
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(name for name, _ in _fields_of(kind))
+
+
+@functools.cache
+def _bits_of(kind: type, names: tuple[str, ...]) -> int:
+    """Two bits for each of these fields: it was read, and its value counts as read to its innermost field."""
+    known = _names_of(kind)
+    return sum(3 << 2 * known.index(name) for name in names)
+
+
+@functools.lru_cache(1 << 12)
+def _left(kind: type, read: int) -> tuple[tuple[str, Any, bool], ...]:
+    """The fields to look at where these bits are set: name, default and whether it was read.
+
+    Steps that take the same way through the translation have read the same: few numbers are met.
+    """
+    states = [(name, default, read >> 2 * number & 3) for number, (name, default) in enumerate(_fields_of(kind))]
+    return tuple((name, default, bool(bits)) for name, default, bits in states
+                 if bits == 1 or (not bits and name not in _PLACE))  # fmt: skip
 
 
 def _view_of(kind: type) -> type:
     """A type like `kind` whose fields tell that they are read."""
-    members: dict[str, Any] = {name: _Noted(name) for name, _ in _fields_of(kind)}
+    members: dict[str, Any] = {name: _Noted(name, 1 << 2 * number) for number, name in enumerate(_names_of(kind))}
     members["__init__"] = _refuse_copy
     view = _VIEWS[kind] = type(kind.__name__, (kind,), members)
     _KINDS.add(view)
@@ -158,17 +184,15 @@ def _refuse_copy(self: object, *_: object, **_more: object) -> None:
 class _Noted:
     """A field of a view. What was read is in the `__dict__` of the view, where the next look finds it."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, bit: int) -> None:
+        self._name, self._bit = name, bit
 
     def __get__(self, view: Any, kind: type) -> Any:
         members = view.__dict__
-        value = getattr(members["_original"], self._name)
-        if type(value) not in _PLAIN:
+        name = self._name
+        value = getattr(members["_original"], name)
+        if type(value) not in _SIMPLE:
             value = members["_way"].view(value)
-        members[self._name] = value
+        members["_read"] |= self._bit
+        members[name] = value
         return value
-
-
-_PLAIN = {int, bool, float, type(None)}
-"""Types that most fields have."""
