@@ -38,16 +38,41 @@ def config_of(seed: int) -> task_ew.Config:
     return task_ew.Config(table=found, operation=None, clamp=None)
 
 
-@pytest.mark.parametrize("seed", range(15))
-def test_a_table_says_what_the_stages_say(seed: int) -> None:
-    config = config_of(seed)
-    out = task_out_cvt.Config(
+def out_of(seed: int) -> task_out_cvt.Config:
+    return task_out_cvt.Config(
         scale=(5, -3, 90)[seed % 3], shift=9, offset=seed - 4, precision=Precision.INT8, minus_exponent=0,
         rounding=numerics.Rounding.EVEN, add_first=False,
     )  # fmt: skip
+
+
+def made_of(seed: int, low: int, high: int) -> tuple[object, ...] | None:
+    try:
+        made = table.build(config_of(seed), out_of(seed), low, high, table.Cache())
+    except table.TooLongError:
+        return None
+    return made.entries.tobytes(), *made[1:]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_tables_of_a_curve_are_those_of_a_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By formula, number by number, and by trying where straight lines meet."""
+    for low, high in ((-12_000, 15_000), (-700, 300)):
+        tables = []
+        for longest, turns in ((table._LONGEST_CURVE, table._TURNS), (table._LONGEST_CURVE, -1), (0, 0)):
+            monkeypatch.setattr(table, "_KEPT", table._Kept(0))
+            monkeypatch.setattr(table, "_LONGEST_CURVE", longest)
+            monkeypatch.setattr(table, "_TURNS", turns)
+            tables.append(made_of(seed, low, high))
+            monkeypatch.undo()
+        assert tables[0] == tables[1] == tables[2]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_table_says_what_the_stages_say(seed: int) -> None:
+    config, out = config_of(seed), out_of(seed)
     low, high = -12_000 - seed, 15_000
     try:
-        made = table.build(config, out, low, high, {})
+        made = table.build(config, out, low, high, table.Cache())
     except table.TooLongError:
         assert seed % 5 == 2  # noise changes in every number
         return

@@ -6,11 +6,13 @@ byte before, the byte after and the place of the change: one word.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,12 @@ _INT64 = 2**62
 _NO_CHANGE = 0xFFFF
 _MOST_BYTES = 2**16
 _FARTHEST_BYTE = 2**22
+_LONGEST_CURVE = 2**18
+"""Numbers that are tried one by one; of more, those where straight lines meet."""
+_CURVES = 8
+"""That are known at a time."""
+_TURNS = 32
+"""More of them are noise."""
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Int8s: TypeAlias = npt.NDArray[np.int8]
@@ -56,6 +64,39 @@ class Bytes(NamedTuple):
     low: int
 
 
+class Curve(NamedTuple):
+    """What EW makes of numbers: `results[i]` of those from `starts[i]` to before `starts[i + 1]`, which is another."""
+
+    starts: Int64s
+    results: Int64s
+    turns: Int64s
+    """Places in `results` from which on they fall and no longer rise, or the other way round."""
+
+    @classmethod
+    def of(cls, config: task_ew.Config, first: int, last: int) -> Curve:
+        """With the NumPy code, number by number."""
+        results = ew.apply(np.arange(first, last + 1), config, _no_operand)
+        edges = np.concatenate([[0], np.flatnonzero(results[1:] != results[:-1]) + 1])
+        results = results[edges]
+        rises = results[1:] > results[:-1]
+        return cls(first + edges, results, np.flatnonzero(rises[1:] != rises[:-1]) + 1)
+
+    def at(self, numbers: Int64s) -> Int64s:
+        """Results of numbers that it has."""
+        return self.results[np.searchsorted(self.starts, numbers, side="right") - 1]
+
+    def crossings(self, limits: Int64s) -> Int64s:
+        """The numbers whose results are on the other side of one of the limits (x >= limit) than the result before."""
+        found = []
+        for first, last in itertools.pairwise((0, *self.turns.tolist(), len(self.results) - 1)):
+            part = self.results[first : last + 1]
+            rises = part[-1] >= part[0]
+            places = np.searchsorted(part, limits) if rises else np.searchsorted(-part, -limits, side="right")
+            found.append(first + places[(places > 0) & (places < len(part))])
+        crossed = np.sort(np.concatenate(found))
+        return self.starts[crossed[np.diff(crossed, prepend=-1) > 0]]
+
+
 class Cache(dict[object, Table]):
     """Tables by what they were made from: all tasks of an operator share one."""
 
@@ -64,6 +105,17 @@ class Cache(dict[object, Table]):
         self.has_singles, self.has_byte_tables = has_singles, has_byte_tables
         """Whether kernels compute chains in single precision, and those with a table too (a byte for each number)."""
         self._bytes: dict[object, Bytes | None] = {}
+        self._curves: dict[object, Curve] = {}
+
+    def curve(self, config: task_ew.Config, first: int, last: int) -> Curve:
+        """What EW makes of the numbers from `first` to `last`: layers with one lookup table differ in what follows."""
+        key = _values(config)
+        found = self._curves.get(key)
+        if found is None:
+            if len(self._curves) == _CURVES:
+                self._curves.clear()
+            found = self._curves[key] = Curve.of(config, first, last)
+        return found
 
     def bytes_of(self, table: Table, norm: tuple[int, int, int] | None) -> Bytes | None:
         """As the function, once for each table that this cache has."""
@@ -74,12 +126,12 @@ class Cache(dict[object, Table]):
 
 
 def build(
-    config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: dict[object, Table]
+    config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: Cache
 ) -> Table:
     """The table for numbers from `low` to `high`."""
     key = (low, high, _values(config), _values(out))
     if key not in cache:
-        cache[key] = _KEPT.get(key) or _KEPT.keep(key, _build(config, out, low, high))
+        cache[key] = _KEPT.get(key) or _KEPT.keep(key, _build(config, out, low, high, cache))
     return cache[key]
 
 
@@ -87,9 +139,16 @@ def _values(config: object) -> object:
     """Everything that a configuration says, whatever fields it has: equal ones make equal tables."""
     if isinstance(config, np.ndarray):
         return config.tobytes()
-    if not is_dataclass(config):
+    kind: Any = type(config)
+    names = _names_of(kind)
+    if not names:
         return config
-    return type(config), *(_values(getattr(config, field.name)) for field in fields(config))
+    return kind, *[_values(getattr(config, name)) for name in names]
+
+
+@functools.cache
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 class _Kept:
@@ -123,11 +182,14 @@ _KEY_BYTES = 10_000
 _KEPT = _Kept(16 << 20)
 
 
-def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int) -> Table:
+def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int, cache: Cache) -> Table:
     _check_ends(config, out, max(abs(low), abs(high)))
 
+    def byte_of(results: Int64s) -> Int8s:
+        return numerics.saturate(out_cvt.apply(results, out), np.int8)
+
     def value(numbers: Int64s) -> Int8s:
-        return numerics.saturate(out_cvt.apply(ew.apply(numbers, config, _no_operand), out), np.int8)
+        return byte_of(ew.apply(numbers, config, _no_operand))
 
     first, last = 0, 0
     if config.table is not None:
@@ -135,22 +197,53 @@ def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int
         # The last piece is a straight line: whatever comes before it may jump.
         first = min([first, *(piece.start - 1 for piece in config.table.further_below)])
         last = max([last, *(piece.start + 1 for piece in config.table.further_above)])
+    whole = first, last
     first, last = min(max(first, low), high), max(min(last, high), low)
     if last - first > 1 << 20:
         raise TooLongError
-    changes = _changes(value, np.concatenate([[low], _corners(config, first, last), [high]]))
+    curve = None
+    if whole[1] - whole[0] < _LONGEST_CURVE and whole[0] <= first <= last <= whole[1]:
+        curve = cache.curve(config, *whole)
+        ends = value(np.array([low, first, last, high]))
+        limits = _limits(out)
+        if limits is None or len(curve.turns) > _TURNS:
+            made = byte_of(curve.results)
+            changes = curve.starts[1:][made[1:] != made[:-1]]
+        else:
+            changes = curve.crossings(limits)
+        begin, end = np.searchsorted(changes, (first, last), side="right").tolist()
+        changes = changes[begin:end]
+        if ends[0] != ends[1] or ends[2] != ends[3]:  # straight lines
+            below, above = _changes(value, np.array([low, first])), _changes(value, np.array([last, high]))
+            changes = np.concatenate([below, changes, above])
+    else:
+        changes = _changes(value, np.concatenate([[low], _corners(config, first, last), [high]]))
     if not len(changes):
         changes = np.array([first])
     start, end = int(changes[0]) - 1, int(changes[-1])
     start = max(start, low)
     changes = changes[changes > start]
-    after = value(np.concatenate([[start], changes]))
+    numbers = np.concatenate([[start], changes])
+    is_inside = curve is not None and first <= start and end <= last
+    after = byte_of(curve.at(numbers)) if curve is not None and is_inside else value(numbers)
 
     def known(numbers: Int64s) -> Int8s:
         """`value` of numbers from `start` on: the stages are the most expensive part of a first run."""
         return after[np.searchsorted(changes, numbers, side="right")]
 
     return _pieces(known, changes, start, end)
+
+
+def _limits(out: task_out_cvt.Config) -> Int64s | None:
+    """The smallest number that becomes at least c, for the bytes c but the lowest; None: not found with a formula."""
+    is_plain = out.rounding is numerics.Rounding.EVEN and not out.add_first and not out_cvt.writes_float(out)
+    if not is_plain or out.scale <= 0 or (abs(out.offset) + 128) << out.shift >= _INT64:
+        return None
+    bytes_ = np.arange(-127, 128)
+    exact = bytes_ - out.offset << out.shift
+    if out.shift:  # a tie rises to an even byte
+        exact = exact - (1 << out.shift - 1) + (bytes_ & 1)
+    return -(-exact // out.scale)
 
 
 def _corners(config: task_ew.Config, first: int, last: int) -> Int64s:
