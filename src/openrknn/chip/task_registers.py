@@ -7,7 +7,7 @@ error, so every block has to read, or to waive by name, whatever a stream may wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from openrknn.chip.watch import Watcher
 from openrknn.chips import Chip
@@ -18,8 +18,9 @@ from openrknn.isa.ignored import Kind
 from openrknn.npu.memory import Memory
 from openrknn.task.formats import is_float
 
-__all__ = ["NamedRegisters", "Registers", "constant", "line_bytes", "multiplier", "pad_bits"]
+__all__ = ["Known", "NamedRegisters", "Registers", "constant", "line_bytes", "multiplier", "pad_bits"]
 
+T = TypeVar("T")
 R = TypeVar("R", bound=Register)
 Tolerate = Callable[[ExecutionError, Kind, str], None]
 _GROUP_LINES = 4
@@ -29,13 +30,36 @@ def _refuse(error: ExecutionError, kind: Kind, place: str) -> None:
     raise error
 
 
+class _Reading(NamedTuple):
+    """What a part of the decoder read on one way through it."""
+
+    asked: tuple[int, ...]
+    """Offsets whose values decide about the result."""
+    read: frozenset[int]
+    """Offsets that count as read."""
+    results: dict[tuple[int | None, ...], Any]
+
+
+class Known:
+    """What the tasks before a task say: tasks repeat most of their registers."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[type[Register], int], Register] = {}
+        """Each remembers what its fields say."""
+        self.parts: dict[tuple[object, ...], list[_Reading]] = {}
+        """Results of parts of the decoder; see `Registers.part`."""
+
+    def clear(self) -> None:
+        self.values.clear()
+        self.parts.clear()
+
+
 class Registers:
     """Values by offset, with a note of each read.
 
     `memory` is there for RK3576, whose registers point at small tensors with the rest of a task's description; they are
     read when the task is decoded, as its commands are. A `watcher` hears of every look. `tolerate` decides about what a
-    block would rather refuse: it raises the error, or notes it. `known` are values that were read before: tasks repeat
-    most of them, and each remembers what its fields say.
+    block would rather refuse: it raises the error, or notes it. `known` is what was read of earlier tasks.
     """
 
     def __init__(
@@ -47,7 +71,7 @@ class Registers:
         memory: Memory | None = None,
         watcher: Watcher | None = None,
         tolerate: Tolerate = _refuse,
-        known: dict[tuple[type[Register], int], Register] | None = None,
+        known: Known | None = None,
     ) -> None:
         self.chip = chip
         self._blocks = blocks
@@ -56,11 +80,58 @@ class Registers:
         self._watcher = Watcher() if watcher is None else watcher
         self._is_watched = type(self._watcher) is not Watcher
         self._read: set[int] = set()
-        self._known = {} if known is None else known
-        self.tolerate = tolerate
+        known = Known() if known is None else known
+        self._known, self._parts = known.values, known.parts
+        self._asked: set[int] | None = None
+        """Offsets whose values were asked for, while a part is decoded; None: something else was, too."""
+        self._tolerate = tolerate
+
+    def part(self, decode: Callable[..., T], *arguments: Any) -> T:
+        """`decode(self, *arguments)`, or what that was for an earlier task with the same values in what it read.
+
+        Only results that follow from registers and arguments alone are known: where something is tolerated, read from
+        memory or refused, it is decoded each time.
+        """
+        if self._is_watched:
+            return decode(self, *arguments)
+        ways = self._parts.setdefault((decode, *arguments), [])
+        get = self._values.get
+        for asked, read, results in ways:
+            values = tuple(map(get, asked))
+            if values in results:
+                self._read |= read
+                if self._asked is not None:
+                    self._asked.update(asked)
+                found: T = results[values]
+                return found
+        outer, self._asked = self._asked, set()
+        before, self._read = self._read, set()
+        try:
+            result = decode(self, *arguments)
+        finally:
+            inner, self._asked = self._asked, outer
+            read, self._read = frozenset(self._read), self._read | before
+        if inner is None:  # set so by what `decode` did
+            self._asked = None  # type: ignore[unreachable]
+            return result
+        if outer is not None:
+            outer.update(inner)
+        key = tuple(sorted(inner))
+        same = next((one for one in ways if one.asked == key and one.read == read), None)
+        if same is None:
+            same = _Reading(key, read, {})
+            ways.append(same)
+        same.results[tuple(map(get, key))] = result
+        return result
+
+    def tolerate(self, error: ExecutionError, kind: Kind, place: str) -> None:
+        """Decides about what a block would rather refuse."""
+        self._asked = None
+        self._tolerate(error, kind, place)
 
     @property
     def memory(self) -> Memory:
+        self._asked = None
         if self._memory is None:
             raise UnknownModeError("a part of the task's description is in memory, which is not there")
         return self._memory
@@ -73,6 +144,8 @@ class Registers:
         """The register's value in natural units; its reset value where the stream never wrote it."""
         offset = register.offset
         self._read.add(offset)
+        if self._asked is not None:
+            self._asked.add(offset)
         key = register, self._values.get(offset, register.reset)
         value = self._known.get(key)
         if value is None:
@@ -81,6 +154,8 @@ class Registers:
 
     def is_written(self, register: type[Register]) -> bool:
         """Whether anybody wrote the register since the reset."""
+        if self._asked is not None:
+            self._asked.add(register.offset)
         return register.offset in self._values
 
     def waive(self, *registers: type[Register]) -> None:
@@ -92,6 +167,7 @@ class Registers:
 
         Streams of the smaller chips write such registers with the same constants in every task.
         """
+        self._asked = None
         self._waive(offset for offset, value in self._values.items() if block.covers(offset) and value in {0, 1})
 
     def _waive(self, offsets: Iterable[int]) -> None:

@@ -18,7 +18,7 @@ from openrknn import isa
 from openrknn.chip.decoders import family_of
 from openrknn.chip.limits import banks_in, broken_limit
 from openrknn.chip.rk3588 import dpu_lut
-from openrknn.chip.task_registers import Registers
+from openrknn.chip.task_registers import Known, Registers
 from openrknn.chip.watch import Watcher
 from openrknn.chips import Chip
 from openrknn.errors import (
@@ -33,7 +33,7 @@ from openrknn.isa import Block, Target
 from openrknn.isa.ignored import Ignored, Kind, ignored_rule
 from openrknn.isa.words import TAIL_WORDS, WORD_BYTES, offset_of, parts_of, target_of, value_of
 from openrknn.npu.memory import Memory
-from openrknn.npu.runs import PlainPlaces, Run, runs_of
+from openrknn.npu.runs import MANY_WORDS, PlainPlaces, Run, runs_of
 from openrknn.npu.state import Core, CoreState
 from openrknn.npu.task import (
     CONTRADICTIONS,
@@ -53,8 +53,6 @@ _BLOCK_OFFSET = 0xFFF
 _ALL_BYTES = 0xFFFF_FFFF
 _TASKS_AT_ONCE = 512
 """Whose words are taken apart together."""
-_MANY_WORDS = 16
-"""From here on it pays to look for entries of lookup tables."""
 
 
 _FLYING = {"DPU", "DPU_RDMA"}
@@ -93,7 +91,7 @@ class Machine:
         self._watcher = Watcher() if watcher is None else watcher
         self._entries = _entries_of(self._map)
         self._places = None if type(self._watcher) is not Watcher else PlainPlaces(self._map, _is_plain)
-        self._known: dict[tuple[type[isa.Register], int], isa.Register] = {}
+        self._known = Known()
 
     def save(self, core: int) -> CoreState:
         """What the tasks decoded so far left in a core: registers, pointers, tables."""
@@ -158,12 +156,13 @@ class Machine:
     def _task(self, working: Core, task: TaskRef, runs: list[Run] | None) -> Iterator[Step]:
         written: set[int] = set()
         loads_table = False
-        for run in runs if runs is not None else [Run(None, (), (), self._words(task))]:
+        for run in runs if runs is not None else [Run(None, (), (), (), self._words(task))]:
             if run.block is not None:
                 working.groups.bank(run.block).update(zip(run.offsets, run.values, strict=True))
                 written.update(run.offsets)
                 continue
-            for target, offset, value in self._parts(run.words):
+            looked_at = zip(run.targets, run.offsets, run.values, strict=True)
+            for target, offset, value in looked_at if run.words is None else self._parts(run.words):
                 if isinstance(value, np.ndarray):
                     working.tables.store_all(value)
                     working.groups.write(self._map.by_target[target], offset, int(value[-1]))
@@ -190,7 +189,7 @@ class Machine:
 
     def _parts(self, words: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, Any]]:
         """(target, offset, value) of each word; entries of a lookup table, of which there are many, as one array."""
-        if len(words) < _MANY_WORDS or self._entries is None or type(self._watcher) is not Watcher:
+        if len(words) < MANY_WORDS or self._entries is None or type(self._watcher) is not Watcher:
             yield from parts_of(words)
             return
         target, offset, undeclared = self._entries

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.isa import RegisterMap
-from openrknn.isa.words import Command, offset_of, place_of, value_of
+from openrknn.isa.words import Command, offset_of, place_of, target_of, value_of
 
-__all__ = ["PlainPlaces", "Run", "runs_of"]
+__all__ = ["MANY_WORDS", "PlainPlaces", "Run", "runs_of"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 _ALL_BITS = 0xFFFF_FFFF
+MANY_WORDS = 16
+"""From here on it pays to look for entries of lookup tables."""
 
 
 class Run(NamedTuple):
@@ -27,9 +29,12 @@ class Run(NamedTuple):
 
     block: str | None
     """The block whose registers they set; None: each has to be looked at."""
+    targets: Sequence[int]
+    """Of those that have to be looked at."""
     offsets: Sequence[int]
     values: Sequence[int]
-    words: Words
+    words: Words | None = None
+    """Many that have to be looked at."""
 
 
 class PlainPlaces:
@@ -51,7 +56,10 @@ class PlainPlaces:
     def numbers_of(self, words: Words, values: Words) -> npt.NDArray[np.int64]:
         """The number of the block of each word; -1 for words that are more than a value of a known register."""
         places = place_of(words)
-        near = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
+        # Entries of a lookup table are many words for one place: it is searched for once.
+        heads = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+        found = np.minimum(np.searchsorted(self._places, places[heads]), len(self._places) - 1)
+        near = np.repeat(found, np.diff(heads, append=len(places)))
         is_known = (self._places[near] == places) & (values & self._undeclared[near] == 0)
         return np.where(is_known, self._numbers[near], -1)
 
@@ -70,13 +78,23 @@ def runs_of(tasks: Sequence[Words], places: PlainPlaces) -> Iterator[list[Run]]:
     is_edge[0] = True
     edges = np.flatnonzero(is_edge).tolist()
     blocks = [places.blocks[number] if number >= 0 else None for number in numbers[edges[:-1]].tolist()]
-    offsets, numbers_written = offset_of(words).tolist(), values.tolist()
+    # Long runs that are not plain are entries of lookup tables, which are taken as arrays.
+    lengths = np.diff(edges)
+    is_long = (numbers[edges[:-1]] < 0) & (lengths >= MANY_WORDS)
+    listed = words[~np.repeat(is_long, lengths)]
+    offsets, written = offset_of(listed).tolist(), value_of(listed).tolist()
+    targets = target_of(listed).tolist()
     runs: list[Run] = []
     remaining = iter(ends)
-    task_end = next(remaining)
-    for block, (start, end) in zip(blocks, pairwise(edges), strict=True):
+    task_end, at = next(remaining), 0
+    for block, long, (start, end) in zip(blocks, is_long.tolist(), pairwise(edges), strict=True):
         if start == task_end:
             yield runs
             runs, task_end = [], next(remaining)
-        runs.append(Run(block, offsets[start:end], numbers_written[start:end], words[start:end]))
+        if long:
+            runs.append(Run(None, (), (), (), words[start:end]))
+            continue
+        behind = at + end - start
+        runs.append(Run(block, targets[at:behind] if block is None else (), offsets[at:behind], written[at:behind]))
+        at = behind
     yield runs

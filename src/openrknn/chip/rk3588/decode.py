@@ -48,7 +48,7 @@ def configure_features(registers: Registers) -> task_cna.Config:
     config = read_convolution(
         registers, precision, con1.proc_precision, packed=packed,
         pitches=_pitches(con1, line, surface, (height, width), element_bits(precision)),
-        data_sign=registers.read(cna.CvtCon0).data_sign, converter=_converter(registers, con1.proc_precision),
+        data_sign=registers.read(cna.CvtCon0).data_sign, converter=registers.part(_converter, con1.proc_precision),
         pads=(pad.pad_top, pad.pad_left, registers.read(cna.PadCon1).pad_value), deconv=con1.deconv,
         depthwise=con1.conv_mode is ConvMode.DEPTHWISE, input_group=_CHIP.weight_group[1],
     )  # fmt: skip
@@ -107,8 +107,12 @@ def read_convolution(
         input_group=input_group,
         depthwise_group=chip.depthwise_group * 8 // bits,
         reuses_weights=bool(registers.read(cna.CbufCon0).weight_reuse),
-        compression=read_compression(registers.named("CNA"), weights),
+        compression=registers.part(_compression, weights),
     )
+
+
+def _compression(registers: Registers, weights: Precision) -> task_cna.Compression | None:
+    return read_compression(registers.named("CNA"), weights)
 
 
 def _pitches(con1: cna.ConvCon1, line: int, surface: int, fetched: tuple[int, int], bits: int) -> tuple[int, int]:
@@ -320,10 +324,10 @@ def configure_dpu(registers: Registers, tables: lut.Tables) -> task_dpu.Config:
         pad_bits=int(registers.read(dpu.OffsetPend).offset_pend),
         reduction=registers.read(dpu.DataCubeHeight).minmax_ctl,
         correction=None if sizes.od_bypass else task_dpu.Correction(None if sizes.ow_src else operand),
-        bias=decode_dpu.configure_bs(registers, precision),
-        norm=decode_dpu.configure_bn(registers, precision),
+        bias=registers.part(decode_dpu.configure_bs, precision),
+        norm=registers.part(decode_dpu.configure_bn, precision),
         element_wise=decode_dpu.configure_ew(registers, precision, tables),
-        out=decode_dpu.configure_out(registers),
+        out=registers.part(decode_dpu.configure_out),
         write=decode_dpu.configure_write(registers),
     )
 

@@ -5,7 +5,7 @@ Stages that were not configured or are bypassed are None.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from openrknn import numerics
 from openrknn.chip.rk3588 import dpu, dpu_lut, dpu_stages
@@ -125,11 +125,20 @@ def configure_ew(
     Chips differ in EW_CFG, which is therefore read by field names; a field that a chip lacks is 0.
     """
     config = _Fields(registers.read(config_register).values())
+    table = configure_table(registers, tables, used=not config["ew_bypass"] and not config["ew_lut_bypass"])
+    rest = registers.part(_read_ew, precision, config_register)
+    if rest is None or table is None:
+        return rest
+    return ew.Config(table=table, operation=rest.operation, clamp=rest.clamp)
+
+
+def _read_ew(registers: Registers, precision: Precision, config_register: type[Register]) -> ew.Config | None:
+    """EW without its table."""
+    config = _Fields(registers.read(config_register).values())
     scale = registers.read(dpu_stages.EwCvtScaleValue)
     offset = registers.read(dpu_stages.EwCvtOffsetValue).ew_op_cvt_offset
     upper = constant(registers.read(dpu_stages.EwReluxCmpValue).ew_relux_cmp_dat, precision)
     values = [registers.read(value).ew_operand for value in dpu_stages.EwOpValues]
-    table = configure_table(registers, tables, used=not config["ew_bypass"] and not config["ew_lut_bypass"])
     if config["ew_bypass"]:
         return None
     if config["ew_binary_en"] or config["ew_equal_en"]:
@@ -155,7 +164,7 @@ def configure_ew(
         shift_negative=registers.read(dpu.DataFormat).ew_truncate_neg,
     )
     return ew.Config(
-        table=table,
+        table=None,
         operation=None if config["ew_op_bypass"] else operation,
         clamp=None if config["ew_relu_bypass"] else Clamp(upper if config["ew_relux_en"] else None),
     )
@@ -172,6 +181,12 @@ def configure_table(
     registers: Registers, tables: lut.Tables, *, used: bool, config_register: type[Register] = dpu_lut.LutCfg
 ) -> lut.Config | None:
     """Read the LUT registers; None if the lookup is bypassed. LUT_CFG is another one on RK3562."""
+    places = registers.part(_read_table, used, config_register)
+    return None if places is None else lut.Config(entries=tables.snapshot(), **places)
+
+
+def _read_table(registers: Registers, used: bool, config_register: type[Register]) -> dict[str, Any] | None:
+    """Where numbers are looked up, if they are."""
     config = registers.read(config_register).values()
     info = registers.read(dpu_lut.LutInfo)
     below_scale, below_shift = registers.read(dpu_lut.LutLeSlopeScale), registers.read(dpu_lut.LutLeSlopeShift)
@@ -187,16 +202,15 @@ def configure_table(
         raise UnknownModeError("values outside the tables are served the other way round", register="LUT_CFG")
     if ends[0].lut_le_end != starts[1].lut_lo_start:
         raise UnknownModeError("the tables overlap or leave a gap", register="LUT_LE_END")
-    return lut.Config(
-        entries=tables.snapshot(),
-        le_start=starts[0].lut_le_start,
-        lo_start=starts[1].lut_lo_start,
-        lo_end=ends[1].lut_lo_end,
-        le_select=info.lut_le_index_select,
-        lo_select=info.lut_lo_index_select,
-        below=lut.Slope(below_scale.lut_le_slope_uflow_scale, below_shift.lut_le_slope_uflow_shift),
-        above=lut.Slope(above_scale.lut_lo_slope_oflow_scale, above_shift.lut_lo_slope_oflow_shift),
-    )
+    return {
+        "le_start": starts[0].lut_le_start,
+        "lo_start": starts[1].lut_lo_start,
+        "lo_end": ends[1].lut_lo_end,
+        "le_select": info.lut_le_index_select,
+        "lo_select": info.lut_lo_index_select,
+        "below": lut.Slope(below_scale.lut_le_slope_uflow_scale, below_shift.lut_le_slope_uflow_shift),
+        "above": lut.Slope(above_scale.lut_lo_slope_oflow_scale, above_shift.lut_lo_slope_oflow_shift),
+    }
 
 
 def configure_out(registers: Registers) -> out_cvt.Config:
@@ -228,6 +242,11 @@ _PACKED_BYTES = {0: 16, 2: 1, 3: 2, 4: 4, 5: 8}
 
 def configure_write(registers: Registers) -> write.Config:
     """Read the write DMA's registers."""
+    return write.Config(address=registers.read(dpu.DstBaseAddr).dst_base_addr, **registers.part(_read_counters))
+
+
+def _read_counters(registers: Registers) -> dict[str, Any]:
+    """What the write DMA counts."""
     mode = registers.read(dpu.FeatureModeCfg)
     sizes = registers.read(dpu_stages.BsOwCfg)
     wdma0, width, height = registers.read(dpu.WdmaSize0), *_sizes(registers)
@@ -243,18 +262,17 @@ def configure_write(registers: Registers) -> write.Config:
     lanes = None
     if sizes.tp_org_en:
         lanes = 8 if wdma0.tp_precision is TransposeLanes.BITS16 else 16
-    return write.Config(
-        address=registers.read(dpu.DstBaseAddr).dst_base_addr,
-        per_pixel=sizes.size_e_0,
-        width=width,
-        height=height,
-        line_bytes=write.pitch(width, notch.notch_addr_0) * ATOM_BYTES,
-        atom_step_bytes=registers.read(dpu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
-        group_step_bytes=registers.read(dpu.SurfaceAdd).surf_add * ATOM_BYTES,
-        packed_bytes=_PACKED_BYTES[mode.rgp_type] if mode.nonalign else None,
-        transposes_atoms=mode.tp_en,
-        transposed_lanes=lanes,
-    )
+    return {
+        "per_pixel": sizes.size_e_0,
+        "width": width,
+        "height": height,
+        "line_bytes": write.pitch(width, notch.notch_addr_0) * ATOM_BYTES,
+        "atom_step_bytes": registers.read(dpu.DstSurfStride).dst_surf_stride * ATOM_BYTES,
+        "group_step_bytes": registers.read(dpu.SurfaceAdd).surf_add * ATOM_BYTES,
+        "packed_bytes": _PACKED_BYTES[mode.rgp_type] if mode.nonalign else None,
+        "transposes_atoms": mode.tp_en,
+        "transposed_lanes": lanes,
+    }
 
 
 def _sizes(registers: Registers) -> tuple[int, int]:

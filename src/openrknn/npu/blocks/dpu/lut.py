@@ -50,6 +50,8 @@ class Tables:
         self._table = 0
         self._address = 0
         self._writing = False
+        self._copy: npt.NDArray[np.int64] | None = None
+        """The last snapshot, if no entry was written since."""
 
     def select(self, access: dpu_lut.LutAccessCfg) -> None:
         """A write to LUT_ACCESS_CFG."""
@@ -58,6 +60,7 @@ class Tables:
     def store(self, value: int) -> None:
         """A write to LUT_ACCESS_DATA: one entry, then on to the next."""
         if self._writing:
+            self._copy = None
             self.entries[self._table, self._address % 1024] = ((value & 0xFFFF) ^ 0x8000) - 0x8000
             self._written[self._table, self._address % 1024] = True
             self._address += 1
@@ -65,6 +68,7 @@ class Tables:
     def store_all(self, values: npt.NDArray[np.int64]) -> None:
         """As many writes to LUT_ACCESS_DATA; of those that come around to the same place, the last counts."""
         if self._writing:
+            self._copy = None
             last = values[-len(self.entries[0]) :]
             first = self._address + len(values) - len(last)
             places = (first + np.arange(len(last))) % len(self.entries[0])
@@ -74,6 +78,12 @@ class Tables:
 
     def snapshot(self) -> npt.NDArray[np.int64]:
         """A copy of the entries as they are now; `UnwrittenTableError` if no task has written some of them."""
+        if self._copy is None:
+            self._copy = self._written_entries()
+            self._copy.flags.writeable = False
+        return self._copy
+
+    def _written_entries(self) -> npt.NDArray[np.int64]:
         missing = ENTRIES - np.count_nonzero(self._written[:, :ENTRIES], axis=1)
         if missing.any():
             counts = zip(("LE", "LO"), missing, strict=True)
@@ -91,6 +101,7 @@ class Tables:
 
     def restore(self, state: TablesState) -> None:
         """Become what `save` saw."""
+        self._copy = None
         self.entries = np.frombuffer(state.entries, np.int64).reshape(self.entries.shape).copy()
         self._written = np.frombuffer(state.written, np.bool_).reshape(self.entries.shape).copy()
         self._table, self._address, self._writing = state.table, state.address, state.writing
