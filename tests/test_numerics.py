@@ -28,6 +28,13 @@ def test_shift_equals_exact_arithmetic(value: int, shift: int, rounding: Roundin
     assert int(numerics.shift_right(value, shift, rounding)) == exact_shift(value, shift, rounding)
 
 
+@given(value=st.integers(-(2**61), 2**61), shift=st.integers(0, 63), offset=st.integers(-300, 300),
+       rounding=st.sampled_from(Rounding))
+def test_one_number_is_shifted_as_an_array_is(value: int, shift: int, offset: int, rounding: Rounding) -> None:
+    expected = int(numerics.shift_right(value, shift, rounding, offset=offset))
+    assert numerics.shift_number(value, shift, rounding, offset=offset) == expected
+
+
 @given(quotient=st.integers(-(2**20), 2**20), shift=st.integers(1, 40), rounding=st.sampled_from(Rounding))
 def test_shift_ties(quotient: int, shift: int, rounding: Rounding) -> None:
     tie = (2 * quotient + 1) << (shift - 1)

@@ -52,6 +52,34 @@ def test_objects_are_those_of_the_standard_library(options: dict[str, bool]) -> 
     assert ours.__match_args__ == theirs.__match_args__
 
 
+class Unlike:
+    """Without a field that `__init__` does not take: the first objects of such a class have no `__init__` of it."""
+
+    first: int
+    second: str = "two"
+    many: list[int] = dataclasses.field(default_factory=list)
+    named: int = dataclasses.field(kw_only=True, default=5)
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+def test_the_first_objects_are_made_as_the_last_ones_are(options: dict[str, bool]) -> None:
+    def fresh(decorator: Decorator) -> Any:
+        return decorator(**options)(type("Unlike", (), {**vars(Unlike)}))
+
+    ours, theirs = fresh(records.dataclass), fresh(dataclasses.dataclass)
+    for number in range(3 * records._FEW):
+        for values, names in (((1,), {}), ((1, "x", [5]), {"named": number}), ((), {"first": 0, "second": "b"}),
+                              ((), {"first": 1, "second": "c", "many": [2], "named": 3})):  # fmt: skip
+            assert repr(ours(*values, **names)) == repr(theirs(*values, **names))
+    for values, names in (((), {}), ((1, "x", [], 4), {}), ((1,), {"other": 1}), ((1,), {"first": 1}),
+                          ((), {"second": "x", "many": [], "named": 1, "other": 1})):  # fmt: skip
+        with pytest.raises(TypeError) as other:
+            theirs(*values, **names)
+        with pytest.raises(TypeError) as mine:
+            fresh(records.dataclass)(*values, **names)
+        assert str(mine.value) == str(other.value)
+
+
 @pytest.mark.parametrize("options", KINDS, ids=str)
 def test_wrong_arguments_are_refused_alike(options: dict[str, bool]) -> None:
     ours, theirs = make(records.dataclass, **options), make(dataclasses.dataclass, **options)
