@@ -1,4 +1,5 @@
 /* Floats of 32 and 16 bits beyond x86_halves.h, with AVX2 and F16C: what half_dpu.h and pool_template.h need. */
+#include "lane_lookup.h"
 
 #define floats_subtract(a, b) _mm256_sub_ps(a, b)
 #define floats_divide(a, b) _mm256_div_ps(a, b)
@@ -43,3 +44,33 @@ ALWAYS_INLINE __m128i quiet_halves(__m256 x)
 #define eight_larger(a, b) floats_larger(a, b)
 #define eight_smaller(a, b) floats_smaller(a, b)
 #define eight_store(at, x) _mm_storeu_si128((__m128i *)(at), quiet_halves(x))
+
+/* ---------------------------------------------------------------------------------------------- tables */
+
+typedef __m256i lookup_ints;
+typedef __m256 lookup_mask;
+#define lookup_set(value) _mm256_set1_epi32(value)
+#define lookup_bits(x) _mm256_castps_si256(x)
+#define lookup_float(x) _mm256_cvtepi32_ps(x)
+#define lookup_negative(x) _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_LT_OQ)
+#define lookup_choose(mask, yes, no) _mm256_blendv_ps(no, yes, mask)
+#define lookup_choose_ints(mask, yes, no) _mm256_blendv_epi8(no, yes, _mm256_castps_si256(mask))
+#define lookup_less_one(x, mask) _mm256_add_epi32(x, _mm256_castps_si256(mask))
+#define lookup_store(at, x) _mm256_store_si256((__m256i *)(at), x)
+#define lookup_joined(x) _mm256_set_m128i((x)[1], (x)[0])
+#define lookup_sums(pairs, by) _mm256_madd_epi16(pairs, by)
+#define lookup_least(a, b) _mm256_min_ps(a, b)
+#define lookup_most(a, b) _mm256_max_ps(a, b)
+#define lookup_any_is(x, number) _mm256_movemask_ps(_mm256_cmp_ps(x, _mm256_set1_ps(number), _CMP_EQ_OQ))
+#define look_up_doubles(lookup, x, count) look_up_plain(lookup, x, count)
+
+ALWAYS_INLINE int32_t lookup_is_odd(__m256 value, __m256 place)
+{
+    const __m256 size = floats_abs(place);
+    const __m256 is_small = _mm256_cmp_ps(size, _mm256_set1_ps(SMALLEST_PLACE), _CMP_LT_OQ);
+    const __m256 is_large = _mm256_cmp_ps(size, _mm256_set1_ps(PIECES), _CMP_NLE_UQ); /* or no number */
+    const __m256 is_number = _mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    return _mm256_movemask_ps(_mm256_and_ps(_mm256_or_ps(is_small, is_large), is_number));
+}
+
+#include "x86_lookup.h"

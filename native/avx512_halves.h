@@ -51,8 +51,6 @@ ALWAYS_INLINE void eight_store(uint8_t *at, eight x)
 
 /* ---------------------------------------------------------------------------------------------- tables */
 
-#define OWN_LOOK_UP
-
 /* Eight numbers between the ends of the tables; MAXPD and MINPD make a NaN a 0. */
 ALWAYS_INLINE __m512d look_up_eight(const lane_lookup *lookup, __m512d value)
 {
@@ -79,8 +77,8 @@ ALWAYS_INLINE __m512d beyond_eight(const lane_lookup *lookup, __m512d value, __m
     return _mm512_mask_add_pd(y, _mm512_cmp_pd_mask(value, lo_end, _CMP_GT_OQ), _mm512_set1_pd(lookup->last), above);
 }
 
-/* `count` numbers, a multiple of 16. */
-static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
+/* `count` numbers, a multiple of 8. */
+static void look_up_doubles(const lane_lookup *given, float32 *x, int32_t count)
 {
     const lane_lookup lookup = *given;
     const __m512d le_start = _mm512_set1_pd(lookup.le_start), lo_end = _mm512_set1_pd(lookup.lo_end);
@@ -92,3 +90,34 @@ static void look_up_lanes(const lane_lookup *given, float32 *x, int32_t count)
         _mm256_storeu_ps(x + i, _mm512_cvtpd_ps(y));
     }
 }
+
+typedef __m512i lookup_ints;
+typedef __mmask16 lookup_mask;
+#define lookup_set(value) _mm512_set1_epi32(value)
+#define lookup_bits(x) _mm512_castps_si512(x)
+#define lookup_float(x) _mm512_cvtepi32_ps(x)
+#define lookup_negative(x) _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ)
+#define lookup_choose(mask, yes, no) _mm512_mask_blend_ps(mask, no, yes)
+#define lookup_choose_ints(mask, yes, no) _mm512_mask_blend_epi32(mask, no, yes)
+#define lookup_less_one(x, mask) _mm512_mask_sub_epi32(x, mask, x, _mm512_set1_epi32(1))
+#define lookup_store(at, x) /* in halves: loads of numbers wait longer for the store of a whole register */            \
+    (_mm256_store_si256((__m256i *)(at), _mm512_castsi512_si256(x)),                                                   \
+     _mm256_store_si256((__m256i *)((at) + 8), _mm512_extracti64x4_epi64(x, 1)))
+#define lookup_joined(x)                                                                                               \
+    _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i((x)[1], (x)[0])), _mm256_set_m128i((x)[3], (x)[2]), 1)
+#define lookup_sums(pairs, by) _mm512_madd_epi16(pairs, by)
+#define lookup_least(a, b) _mm512_min_ps(a, b)
+#define lookup_most(a, b) _mm512_max_ps(a, b)
+#define lookup_any_is(x, number) _mm512_cmp_ps_mask(x, _mm512_set1_ps(number), _CMP_EQ_OQ)
+
+/* Without signs, bits of floats are in the order of the numbers, and 0 is the one number without other bits. */
+ALWAYS_INLINE int32_t lookup_is_odd(__m512 value, __m512 place)
+{
+    const uint32_t least = 2 * float_to_bits(SMALLEST_PLACE), most = 2 * float_to_bits(PIECES);
+    const __m512i bits = _mm512_slli_epi32(_mm512_castps_si512(place), 1);
+    const __m512i above = _mm512_sub_epi32(bits, _mm512_set1_epi32((int32_t)least));
+    const __mmask16 is_beyond = _mm512_cmpgt_epu32_mask(above, _mm512_set1_epi32((int32_t)(most - least)));
+    return _mm512_mask_test_epi32_mask(is_beyond, _mm512_castps_si512(value), _mm512_set1_epi32(INT32_MAX));
+}
+
+#include "x86_lookup.h"

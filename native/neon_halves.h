@@ -134,22 +134,8 @@ static void look_up_doubles(const lane_lookup *given, float32 *x, int32_t count)
     }
 }
 
-/*
- * In single precision, where the tables meet at 0 and end with their last entries. The place of a number is the number
- * times a power of two, and its distance from the nearest entry is a multiple of the same power of two as the place, and
- * not larger: both are exact. The sum with the product by the slope (fmla) is rounded once, to what the doubles of
- * look_up_doubles are rounded to, because these are exact: with places from SMALLEST_PLACE on, a sum has at most 17 bits
- * before the point (of differences of 16-bit entries) and 23 + 12 behind it. All other places but 0, and beyond the
- * tables, are done by look_up_doubles.
- */
-#define SMALLEST_PLACE 0x1p-12f
-#define ROUNDING 0x1.8p23f /* a small number and this one: the nearest integer, in the lower bits */
-enum { AT_ONCE = 16, PIECES = ENTRIES - 1, ROUNDING_BITS = 0x4b400000 };
-
-static int32_t meets_at_zero(const lane_lookup *lookup)
-{
-    return lookup->lo_start == 0 && lookup->le_start * lookup->le_scale == -PIECES && lookup->lo_end * lookup->lo_scale == PIECES;
-}
+/* lane_lookup.h says why and when. */
+enum { AT_ONCE = 16 };
 
 typedef struct {
     uint32x4_t least, most; /* of the bits of all places but their signs; `least`: less 1 */

@@ -15,7 +15,7 @@
 #define OPENRKNN_API __attribute__((visibility("default")))
 
 /* Raised whenever something in this file changes; compute/native.py has the same number. */
-#define OPENRKNN_ABI_VERSION 12
+#define OPENRKNN_ABI_VERSION 13
 
 /* Instruction sets that kernels are written for. compute/native.py has the same bits. */
 enum {

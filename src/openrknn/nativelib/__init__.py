@@ -18,7 +18,7 @@ from openrknn.errors import UnsupportedError
 __all__ = ["ABI_VERSION", "ENVIRONMENT", "LIBRARY_NAME", "find", "library", "opened"]
 
 # The same number as OPENRKNN_ABI_VERSION in native/openrknn.h.
-ABI_VERSION = 12
+ABI_VERSION = 13
 LIBRARY_NAME = "libopenrknn.so"
 ENVIRONMENT = "OPENRKNN_KERNELS"
 

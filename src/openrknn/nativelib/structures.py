@@ -145,6 +145,7 @@ class Lookup(Declared):
 
     C_FIELDS = """\
     const int64_t *entries; /* NULL: no lookup */
+    const int16_t *shorts; /* the same entries, or NULL: they do not fit into 16 bits */
     int64_t le_start, lo_start, lo_end;
     int32_t le_select, lo_select, below_scale, below_shift, above_scale, above_shift;
 """

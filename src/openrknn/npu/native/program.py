@@ -222,8 +222,10 @@ def _lookup(table: lut.Config | None, places: Places) -> Lookup:
         return Lookup()
     if max(table.le_select, table.lo_select) > _LARGEST_SELECT:
         raise RefusedError("entries of a table that are very far apart")
+    shorts = np.ascontiguousarray(table.entries, np.int16)
     return Lookup(
         entries=places.keep(np.ascontiguousarray(table.entries, np.int64)),
+        shorts=places.keep(shorts) if np.array_equal(shorts, table.entries) else None,
         le_start=table.le_start,
         lo_start=table.lo_start,
         lo_end=table.lo_end,
