@@ -53,11 +53,13 @@ class Stem:
     def __call__(self, samples: Samples) -> Array:
         """Frames [width, frames]."""
         windows = np.lib.stride_tricks.sliding_window_view(samples, _WINDOW)[::_STRIDE]
-        frames = np.tanh(np.ascontiguousarray(windows) @ self.kernel)
-        mean = frames.mean(dtype=np.float64)
-        spread = np.sqrt(frames.var(dtype=np.float64) + _EPSILON)
-        factor = self.scale / spread
-        return np.ascontiguousarray((frames * factor + (self.shift - mean * factor)).T, np.float32)
+        frames = np.ascontiguousarray(windows) @ self.kernel
+        np.tanh(frames, out=frames)
+        frames -= frames.mean()
+        spread = np.sqrt(np.square(frames).mean() + np.float32(_EPSILON))
+        frames *= self.scale / spread
+        frames += self.shift
+        return np.ascontiguousarray(frames.T)
 
 
 class Tables:
