@@ -58,6 +58,7 @@ class CompileKeywords(TypedDict, total=False):
     accuracy_drop: float | str | None
     metric: Metric | None
     fp16_layers: Sequence[str]
+    int8_products: Mapping[str, tuple[float, float]] | None
     custom_string: str
     cores: int | None
     check: bool
@@ -117,6 +118,8 @@ class CompileOptions:
     the float model. Without one the float model's answers are right."""
     fp16_layers: Sequence[str] = ()
     """Operators (names) that are fp16 anyway."""
+    int8_products: Mapping[str, tuple[float, float]] | None = None
+    """Of an fp16 model: products (names) that are int8, with the range of what they read. Their results are fp16."""
     custom_string: str = ""
     """A text that programs can read from the model (`rknn_query`)."""
     cores: int | None = None
@@ -152,10 +155,18 @@ class CompileOptions:
             )
         if self.constants is not None and not isinstance(self.constants, Mapping):
             raise OptionError(f"constants is a dict of values by input name, not {self.constants!r}")
+        self._check_products()
         self._check_bound()
         for name in ("outputs", "fp16_layers"):
             if isinstance(getattr(self, name), str):
                 raise OptionError(f"{name} is a list of names, not the text {getattr(self, name)!r}")
+
+    def _check_products(self) -> None:
+        """int8 that writes fp16: chips whose output converter has a power of two for fp16."""
+        if self.int8_products and not self.fp16:
+            raise OptionError("int8_products are those of an fp16 model: add fp16=True, or leave them out")
+        if self.int8_products and not (target_of(self.chip).has_fp16 and target_of(self.chip).scales_tables):
+            raise OptionError(f"{self.chip.title} has no int8 products whose results are fp16: leave out int8_products")
 
     def _check_bound(self) -> None:
         if self.accuracy_drop is not None:

@@ -31,6 +31,7 @@ from openrknn.compiler.quantise.gradient import channel_costs
 from openrknn.compiler.quantise.groups import moves
 from openrknn.compiler.quantise.mixed_outputs import free_mixed_outputs
 from openrknn.compiler.quantise.precision import Choice, find_operators, set_precision
+from openrknn.compiler.quantise.products import choices_of, narrow_products
 from openrknn.compiler.quantise.range_choice import RangeChoice
 from openrknn.compiler.quantise.rounding import adapt, samples_for
 from openrknn.compiler.quantise.shapes import Shaped, calibrate, equalise_together
@@ -115,6 +116,8 @@ def _compiled(
     decibels = None
     if options.auto_mixed or options.fp16_layers or mixing:
         choices, decibels = _mix(fronts, back, mixing)
+    elif options.int8_products:
+        choices = choices_of(fronts[0].graph)
     else:
         for front in fronts:
             if front.graph.floats:
@@ -169,6 +172,8 @@ def _front(imported: Imported, options: CompileOptions, form: Format) -> _Front:
         named = find_operators(graph, options.fp16_layers)
         # Before there are scales: what they read keeps a scale of its own then.
         graph.floats |= {op.output for op in graph.ops if op.output in named and moves(op)}
+    if options.int8_products:
+        narrow_products(graph, options.int8_products, form.atom)
     return _Front(imported, graph)
 
 

@@ -35,11 +35,12 @@ def rounded_model(variant: Variant, moved: Collection[str], *, is_int8: bool) ->
     model = onnx.ModelProto()
     model.CopyFrom(variant.source)
     _round_weights(model, variant.graph, is_int8=is_int8)
-    stored = _stored_values(variant.graph, moved)
+    stored, read = _stored_values(variant.graph, moved), _read_values(variant.graph)
     nodes = list(model.graph.node)
     del model.graph.node[:]
     for node in nodes:
         added = []
+        _round_read(onnx, model, node, read.get(node.name))
         for at, name in enumerate(node.output):
             value = stored.get(name)
             if value is not None and not value.integer:
@@ -64,6 +65,27 @@ def _stored_values(graph: Graph, moved: Collection[str]) -> dict[str, Value]:
         elif known is None or known.quantization is None or numbers.scale > known.quantization.scale:
             found[source] = replace(value, name=source)
     return found
+
+
+def _read_values(graph: Graph) -> dict[str, Value]:
+    """Products of int8 among fp16 by the names of their ONNX nodes -> what they read, which no other node sees."""
+    return {
+        name: graph.values[op.inputs[0]]
+        for op in graph.ops
+        if op.type == "Conv" and graph.values[op.output].quantization is None
+        and graph.values[op.inputs[0]].quantization is not None
+        for name in (op.name, *op.fused)
+    }  # fmt: skip
+
+
+def _round_read(onnx: Any, model: Any, node: Any, value: Value | None) -> None:
+    """What such a product reads is rounded before it."""
+    if value is None or node.op_type not in _WEIGHTED:
+        return
+    rounding = _rounding(onnx, model, replace(value, name=f"{node.name}.read"))
+    rounding[0].input[0] = node.input[0]
+    node.input[0] = f"{node.name}.read"
+    model.graph.node.extend(rounding)
 
 
 def round_feed(feed: dict[str, Array], graph: Graph) -> dict[str, Array]:
@@ -149,7 +171,7 @@ def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> t
             changed[entry.name] = f"{entry.name}.rounded"
             entry.name = changed[entry.name]
             model.graph.initializer.append(entry)
-    stored = _stored_values(variant.graph, moved)
+    stored, read = _stored_values(variant.graph, moved), _read_values(variant.graph)
     inputs = [entry.name for entry in model.graph.input if entry.name in stored]
     nodes = list(model.graph.node)
     del model.graph.node[:]
@@ -165,6 +187,7 @@ def local_model(variant: Variant, moved: Collection[str], *, is_int8: bool) -> t
         copy.name = f"{node.name}.local"
         copy.input[:] = [seen.get(name, name) for name in node.input]
         copy.output[:] = [f"{name}.local" if name else "" for name in node.output]
+        _round_read(onnx, model, copy, read.get(node.name))
         model.graph.node.extend([node, copy])
         for name in filter(None, node.output):
             made[name] = seen[name] = f"{name}.local"
