@@ -131,7 +131,7 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
         need = "takes no --calibrate" if arguments.calibrate else "needs --calibrate TEXT for the ranges of activations"
         raise CommandError(f"llm compile in {precision} {need}")
     try:
-        from openrknn.llm.compile import check_int4, compile_language
+        from openrknn.llm.compile import check_int4, check_target, compile_language
         from openrknn.llm.compiled_assets import assets_of
         from openrknn.llm.files import open_weights
         from openrknn.llm.home import find_model
@@ -147,6 +147,7 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     capacity = arguments.context
     if makes_embeddings(source.config):  # whole texts, as long as the model takes and one graph can be
         capacity = min(capacity, source.config.context // 32 * 32)
+    check_target(source.config, arguments.target, capacity)
     digest, tokenizer = source_digest(path), open_tokenizer(path)
     given: WeightSource | Quantised = source
     kept: KeptProducts | None = None

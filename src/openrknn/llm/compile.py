@@ -28,6 +28,7 @@ from openrknn.container.bundle import write_zip_to
 from openrknn.container.model import Model
 from openrknn.container.writer import encode_pieces
 from openrknn.cost import Cost
+from openrknn.llm.config import LanguageConfig
 from openrknn.llm.domains import DOMAIN_BYTES, check_part, spans_of
 from openrknn.llm.file import (
     ASSETS,
@@ -234,6 +235,11 @@ def _least(sequences: int, together: Cost, alone: Cost) -> int:
 
 def _tell_share(tell: Progress, number: int, graphs: int, share: float) -> None:
     tell("lower", number * _PARTS + int(share * (_PARTS - 1)), graphs * _PARTS)
+
+
+def check_target(config: LanguageConfig, target: str, capacity: int) -> None:
+    """Raises `OptionError` for what this chip or this version cannot do, before anything is computed."""
+    check(config, target_of(CompileOptions(target=target).chip), capacity)
 
 
 def check_int4(target: str) -> None:

@@ -26,6 +26,9 @@ from .sources import MemorySource
 CHANGES: dict[str, Any] = {
     "vocabulary": 200, "width": 64, "head_size": 32, "hidden": 192, "context": 256, "rope": Rope(10000.0, 32),
 }  # fmt: skip
+GEMMA: dict[str, Any] = {
+    "activation": "gelu_tanh", "embedding_scale": 8.0, "post_norms": True, "query_key_norm": True, "kv_heads": 1,
+}  # fmt: skip
 RANDOM = np.random.default_rng(1)
 TEXTS = [[1, *RANDOM.integers(2, 200, 60).tolist()] for _ in range(3)]
 TOKENS = [1, *RANDOM.integers(2, 200, 20).tolist()]
@@ -60,6 +63,19 @@ def test_the_npu_gives_what_the_integers_say(chip: str, quantised: Quantised, ex
     assert divergence(expected, found) < rounding
     assert divergence(expected[-1:], last) < 2 * rounding
     assert rounding < 0.01
+
+
+def test_norms_behind_attention_and_feed_forward() -> None:
+    """Gemma 3: the stream is not rotated, but norms in front of products are folded."""
+    source = MemorySource(**CHANGES | GEMMA)
+    quantised = quantise_language(source, TEXTS, prefix=1, online=True)
+    engine, reference = QuantisedEngine(quantised), ReferenceEngine(source)
+    expected = engine.forward(engine.new_cache(), TOKENS, all_logits=True)
+    wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)
+    with NpuEngine(compile_language(quantised, capacity=64, prefill=()).data, "software") as npu:
+        found = npu.forward(npu.new_cache(), TOKENS, all_logits=True)
+    rounding = divergence(wanted, expected)
+    assert divergence(expected, found) < rounding < 0.05
 
 
 def test_int8_takes_less_room(quantised: Quantised) -> None:

@@ -57,6 +57,16 @@ def test_a_rotated_model_has_the_same_logits(changes: dict[str, Any], *, heads: 
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("changes", [{"post_norms": True}, {"post_norms": True, "query_key_norm": True}, {}], ids=str)
+def test_norms_are_folded_without_a_rotation_of_the_stream(changes: dict[str, Any]) -> None:
+    source = MemorySource(**changes)
+    folded = RotatedSource(source, stream=False)
+    expected, found = logits(source), logits(folded)
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max())
+    assert np.array_equal(folded.get("layers.1.ffn_norm"), np.ones(48))
+    assert not np.array_equal(source.get("layers.1.ffn_norm"), np.ones(48))
+
+
 def test_a_rotation_spreads_what_is_large() -> None:
     source = MemorySource()
     plain, turned = source.get("embedding"), RotatedSource(source).get("embedding")

@@ -51,7 +51,7 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         raise CommandError("llm quantise needs --calibrate with another text than the one it is measured on")
     if arguments.precision == "fp16":
         raise CommandError("llm quantise makes integers; `openrknn llm compile` makes fp16")
-    from openrknn.llm.compile import check_int4, compile_language
+    from openrknn.llm.compile import check_int4, check_target, compile_language
     from openrknn.llm.compiled_assets import assets_of
     from openrknn.llm.files import open_weights
     from openrknn.llm.home import find_model
@@ -64,6 +64,8 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         check_int4(arguments.target)
     path = find_model(arguments.model)
     source, tokenizer = open_weights(path, context=arguments.context), open_tokenizer(path)
+    if arguments.output:
+        check_target(source.config, arguments.target, arguments.context)
     prefix = tokenizer.start
     size = min(arguments.window, source.config.context)
     text = _tokens(tokenizer, arguments.text, arguments.limit)

@@ -111,18 +111,19 @@ def quantise_language(
 ) -> Quantised:
     """Quantise a model with calibration texts (tokens, each from its first position on).
 
-    `rotate`: None for where the model allows it. `adapt_seconds`: what rounding by the data may take; products that
-    come after it are rounded to the nearest. `group`: inputs that share a scale of int4, at most (0: all of an output);
-    groups of `o` are inside of heads. `skip`: products or kinds that stay in float. `kept`: finished products are taken
-    from there and put there; texts are not read if all of them are there. Raises `UnsupportedError`.
+    `rotate`: None for what the model allows (norms behind its parts: everything but the stream). `adapt_seconds`: what
+    rounding by the data may take; products that come after it are rounded to the nearest. `group`: inputs that share a
+    scale of int4, at most (0: all of an output); groups of `o` are inside of heads. `skip`: products or kinds that stay
+    in float. `kept`: finished products are taken from there and put there; texts are not read if all of them are there.
+    Raises `UnsupportedError`.
     """
     if not source.config.causal:
         raise UnsupportedError(f"{source.config.architecture}: only models that make text are quantised here")
     if not texts or any(len(text) < 2 for text in texts):
         raise ValueError("calibration needs at least one text of two tokens or more")
-    if rotate is None:
-        rotate = source.config.norm == "rms" and source.config.norm_first and not source.config.post_norms
-    turned = RotatedSource(source, hidden=online) if rotate else source
+    turned: WeightSource = source
+    if rotate or (rotate is None and source.config.norm == "rms" and source.config.norm_first):
+        turned = RotatedSource(source, stream=bool(rotate) or not source.config.post_norms, hidden=online)
     turns: Mapping[str, int] = turned.online if isinstance(turned, RotatedSource) else {}
     if precision == "fp16":
         return Quantised(turned, precision, {}, (), prefix, turns)

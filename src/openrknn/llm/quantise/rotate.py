@@ -10,6 +10,9 @@ Three of them, each undone by the product behind it:
 
 Biases of the products that write into the stream turn with it. A tied head becomes a head of its own: the weights of
 the final norm are in it, and not in the embedding.
+
+A stream with norms behind its parts (Gemma 2 and 3) cannot be rotated, because these weight single channels. The
+weights of the norms in front of products are folded all the same, and the other two rotations stay.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from openrknn.llm.quantise.hadamard import block_order, rotation, turn_blocks
 from openrknn.llm.weights import Floats, WeightSource
 
 _FOLDED = {"q": "attention_norm", "k": "attention_norm", "v": "attention_norm", "gate": "ffn_norm", "up": "ffn_norm"}
+_FOLDED_NORMS = ".attention_norm", ".ffn_norm", "final_norm", "embedding_norm"
 _STREAM = {"embedding", "positions", "types"}
 """Tables whose rows are added up to the stream."""
 
@@ -47,13 +51,17 @@ def check_rotatable(config: LanguageConfig) -> None:
 class RotatedSource:
     """A source of the same model with rotations folded in; each tensor is made when it is asked for."""
 
-    def __init__(self, source: WeightSource, *, heads: bool = True, hidden: bool = False) -> None:
-        check_rotatable(source.config)
+    def __init__(
+        self, source: WeightSource, *, stream: bool = True, heads: bool = True, hidden: bool = False
+    ) -> None:
+        """`stream`, `heads`, `hidden`: what is rotated."""
+        if stream:
+            check_rotatable(source.config)
         self._source = source
         self._names = tuple(source.names())
         self._known = frozenset(self._names)
         self.config = replace(source.config, tied_head=False)
-        self._stream = rotation(self.config.width).astype(np.float32)
+        self._stream = rotation(self.config.width).astype(np.float32) if stream else None
         size = self.config.head_size
         self._head = (rotation(size) if heads else np.eye(size)).astype(np.float32)
         self._hidden = block_order(self.config.hidden) if hidden else None
@@ -75,17 +83,17 @@ class RotatedSource:
         if name == "head":
             return self.rows(name, 0, self.config.vocabulary)
         if name in _STREAM:
-            return self._source.get(name) @ self._stream
-        if name.endswith("_norm") and not name.endswith((".q_norm", ".k_norm")):
+            return self._into(self._source.get(name))
+        if name.endswith(_FOLDED_NORMS):
             return np.ones_like(self._source.get(name))
         return self._of_layer(name)
 
     def rows(self, name: str, first: int, count: int) -> Floats:
         if name in _STREAM:
-            return self._source.rows(name, first, count) @ self._stream
+            return self._into(self._source.rows(name, first, count))
         if name == "head":
             stored = "head" if "head" in self._known else "embedding"
-            return _weighted(self._source.rows(stored, first, count), self._source.get("final_norm")) @ self._stream
+            return self._into(_weighted(self._source.rows(stored, first, count), self._source.get("final_norm")))
         return self.get(name)[first : first + count]
 
     def _of_layer(self, name: str) -> Floats:
@@ -95,17 +103,21 @@ class RotatedSource:
         kind = prefix.rpartition(".")[2] if is_bias else rest
         if is_bias:
             if kind in {"o", "down"}:
-                return found @ self._stream
+                return self._into(found)
             return self._by_head(found[:, None])[:, 0] if kind == "v" else found
         if kind in _FOLDED:
-            found = _weighted(found, self._source.get(f"{prefix}.{_FOLDED[kind]}")) @ self._stream
+            found = self._into(_weighted(found, self._source.get(f"{prefix}.{_FOLDED[kind]}")))
             return self._by_head(found) if kind == "v" else found
         if kind == "o":
-            return self._stream.T @ self._by_head(found.T).T
+            return self._into(self._by_head(found.T)).T
         if kind == "down":
-            found = self._stream.T @ found
+            found = self._into(found.T).T
             return found if self._hidden is None else turn_blocks(found, self._hidden)
         return found
+
+    def _into(self, rows: Floats) -> Floats:
+        """Rows of the stream's channels, rotated."""
+        return rows if self._stream is None else rows @ self._stream
 
     def _by_head(self, columns: Floats) -> Floats:
         """R.T times each head of [heads * head_size, ...]."""
