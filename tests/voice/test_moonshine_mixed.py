@@ -13,7 +13,8 @@ from openrknn.container.parts import DataType
 from openrknn.voice import Audio, VoiceSetError
 from openrknn.voice.audio import write_wav
 from openrknn.voice.make.fetch import get
-from openrknn.voice.make.moonshine import make, sounds_of
+from openrknn.voice.make.moonshine import make
+from openrknn.voice.make.recordings import sounds_of
 from openrknn.voice.moonshine import Moonshine
 from tests.voice.fake_moonshine import HEADS, SIZE, Fake
 
@@ -79,4 +80,4 @@ def test_mixed_without_sound_asks_for_some(tmp_path: Path) -> None:
     with pytest.raises(VoiceSetError, match=r"source: no recording .* `--calibrate FOLDER` names a folder"):
         get(source, tmp_path / "set", precision="mixed")
     write_wav(tmp_path / "other.wav", Audio(noise(1, 1), 32_000))  # half a second of noise at another rate
-    assert [len(one) for one in sounds_of(tmp_path, 16_000, "")] == [8_000]
+    assert [len(one) for one in sounds_of(tmp_path, 16_000)] == [8_000]

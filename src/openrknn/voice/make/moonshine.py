@@ -10,12 +10,13 @@ import numpy as np
 
 from openrknn.container.onnxdata import check_onnx_file
 from openrknn.onnxgraph import makers_of
-from openrknn.voice.audio import Samples, read_audio, resample
+from openrknn.voice.audio import Samples
 from openrknn.voice.decoding import most_tokens
 from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.moonshine_graphs import GROUP, decoder_graph, encoder_graph, filled_rows
 from openrknn.voice.make.moonshine_weights import Array, Weights, decoder_weights, encoder_weights
 from openrknn.voice.make.nets import find_below
+from openrknn.voice.make.recordings import sounds_of
 from openrknn.voice.moonshine import Stem, padded, states, stem_frames
 from openrknn.voice.sets import VoiceSet, write_set
 from openrknn.voice.tokens import read_pieces, write_pieces
@@ -59,8 +60,7 @@ def make(
         raise VoiceSetError(f"{name}: no precision {precision!r}. {WHY}")
     sounds = []
     if precision == "mixed":
-        advice = "mixed precision needs some: `--calibrate FOLDER` names a folder with recordings"
-        sounds = sounds_of(calibrate or source, _RATE, advice)
+        sounds = sounds_of(calibrate or source, _RATE)
     report = progress or (lambda *_: None)
     steps = 4
     report("reading weights", 0, steps)
@@ -220,25 +220,10 @@ _PIECES = 12
 """Pieces of sound over all buckets."""
 _FILLED = (0.7, 1.0, 0.85)
 """How much of its bucket a piece fills, in turn: the mask is an input, too, and has to be seen at work."""
-_MOST_SECONDS = 120.0
-"""Of one recording."""
 _LEAST = 1e-6
 """A channel that is never larger is as good as empty."""
 _CHOSEN = ("MatMul", "Conv", "Add", "Mul", "Softmax")
 """Operators that would be int8 if they were not named."""
-
-
-def sounds_of(folder: Path, rate: int, advice: str) -> list[Samples]:
-    """The recordings (WAV) in a folder, at the model's rate; without any, the error gives `advice`."""
-    found = []
-    for path in sorted(one for one in folder.rglob("*") if one.suffix.lower() == ".wav" and one.is_file()):
-        audio = read_audio(path)
-        samples = resample(audio.samples[: round(_MOST_SECONDS * audio.rate)], audio.rate, rate)
-        if len(samples) >= rate // 2 and np.abs(samples).max() > 0:
-            found.append(samples)
-    if not found:
-        raise VoiceSetError(f"{folder}: no recording (.wav) of speech that is half a second or longer; {advice}")
-    return found
 
 
 def calibration(stem: Stem, sounds: Sequence[Samples], buckets: Sequence[float], rate: int) -> list[dict[str, Array]]:
