@@ -29,6 +29,13 @@ _SHORTEST = 201
 """Samples: half a frame is mirrored at the beginning."""
 
 
+def mel_of(samples: Samples, bands: int) -> Array:
+    """[bands, samples // 160] of sound that is followed by silence."""
+    filled = np.zeros(max(len(samples) + 2 * HOP, _SHORTEST), np.float32)
+    filled[: len(samples)] = samples
+    return whisper_log_mel(filled, bands=bands)[:, : max(1, len(samples) // HOP)]
+
+
 class WhisperModel(Closing):
     """Encoder and decoder of a set; what is heard in a window, with times of parts and words."""
 
@@ -158,9 +165,7 @@ class WhisperModel(Closing):
 
     def mel(self, samples: Samples) -> Array:
         """[bands, samples // 160] of sound that is followed by silence."""
-        filled = np.zeros(max(len(samples) + 2 * HOP, _SHORTEST), np.float32)
-        filled[: len(samples)] = samples
-        return whisper_log_mel(filled, bands=self._mels)[:, : max(1, len(samples) // HOP)]
+        return mel_of(samples, self._mels)
 
     def hear(self, samples: Samples, options: ListenOptions = ListenOptions()) -> Heard:  # noqa: B008 - frozen
         """The text of at most 30 s."""

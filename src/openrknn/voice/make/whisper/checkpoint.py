@@ -16,6 +16,8 @@ _WIDTH = 64
 """Channels of a head, in all of OpenAI's models and those distilled from them."""
 _MOST_LAYERS = 64
 _BANDS = (80, 128)
+HEAD = "decoder.head"
+"""The product whose results are logits."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Checkpoint:
     def words(self) -> int:
         """Tokens."""
         return int(self["decoder.token_embedding.weight"].shape[0])
+
+    @property
+    def head(self) -> Array:
+        """Weights of the logits: the tokens' rows, unless factors were folded into them."""
+        return self.arrays.get(f"{HEAD}.weight", self["decoder.token_embedding.weight"])
 
     def width(self, side: str) -> int:
         """Channels of the encoder or of the decoder."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from openrknn.numerics import MASKED
 from openrknn.voice.make.cached_heads import whole
-from openrknn.voice.make.whisper.checkpoint import Array, Checkpoint
+from openrknn.voice.make.whisper.checkpoint import HEAD, Array, Checkpoint
 from openrknn.voice.make.writer import GraphWriter
 
 _EPSILON = 1e-5
@@ -98,7 +98,7 @@ class _Step(_Layer):
     def row(self, value: str, part: str, factor: float = 1.0) -> str:
         """[1, tokens, heads * room]."""
         matrix = _filled(np.ascontiguousarray(self.weight(f"{part}.weight").T), self.heads, self.room)
-        made = self.graph.op("MatMul", value, matrix * np.float32(factor))
+        made = self.graph.op("MatMul", value, matrix * np.float32(factor), name=f"{self._before}{part}.product")
         if part.endswith("key"):
             return made
         bias = _filled(self.weight(f"{part}.bias")[None], self.heads, self.room)
@@ -134,7 +134,7 @@ class _Step(_Layer):
         matrix = _filled(self.weight(f"{part}.weight"), self.heads, self.room)
         turned = self.graph.op("Transpose", attention, perm=[0, 2, 1, 3])
         joined = self.graph.reshape(turned, 1, -1, self.heads * self.room)
-        made = self.graph.op("MatMul", joined, np.ascontiguousarray(matrix.T))
+        made = self.graph.op("MatMul", joined, np.ascontiguousarray(matrix.T), name=f"{self._before}{part}.product")
         return self.graph.op("Add", value, self.graph.op("Add", made, self.weight(f"{part}.bias")))
 
 
@@ -197,7 +197,10 @@ def decoder_graph(weights: Checkpoint, capacity: int, followed: Collection[int],
             graph.output(f"new.{number}.{part}", row, [1, lanes, 1, tokens])
     scale, shift = weights["decoder.ln.weight"], weights["decoder.ln.bias"]
     value = graph.op("LayerNormalization", value, scale, shift, axis=-1, epsilon=_EPSILON)
-    logits = graph.op("MatMul", value, np.ascontiguousarray(weights["decoder.token_embedding.weight"].T))
+    head = np.ascontiguousarray(weights.head.T)
+    logits = graph.op("MatMul", value, head, name=f"{HEAD}.product")
+    if f"{HEAD}.bias" in weights.arrays:
+        logits = graph.op("Add", logits, weights[f"{HEAD}.bias"], name=f"{HEAD}.sum")
     turned = graph.op("Transpose", graph.reshape(logits, 1, 1, -1, weights.words), perm=[0, 3, 1, 2])
     graph.output("logits", turned, [1, weights.words, 1, tokens])
     return graph.model()
