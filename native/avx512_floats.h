@@ -188,3 +188,80 @@ static int32_t own_pair(const float_task *task)
     }
     return 1;
 }
+
+/* ---------------------------------------------------------------------------------------------- one output channel */
+
+/*
+ * Sums of all channels of each pixel, as softmax and norms need them: vectors of 16 pixels instead of 16 output channels, of
+ * which there is one. Inputs are read where they are: to make floats of them first takes more time than the sums. Each
+ * pixel's sums have the same order as in tiles.
+ */
+#define HALF_LONE half_lone
+
+/* 8 channels of pixels 4 i + j, at places 4 j + i: as unpacking leaves them. */
+ALWAYS_INLINE void turn_pixels(const uint8_t *at, __m512 *x)
+{
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    __m512i z[4], a[4], b[4];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++)
+        z[i] = _mm512_loadu_si512(at + 64 * i);
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < 4; i += 2) {
+        a[i] = _mm512_unpacklo_epi16(z[i], z[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi16(z[i], z[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int32_t i = 0; i < 2; i++) {
+        b[2 * i] = _mm512_unpacklo_epi32(a[i], a[i + 2]);
+        b[2 * i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 2]);
+    }
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < 4; i++) {
+        const __m512i two = _mm512_permutexvar_epi64(even, b[i]);
+        x[2 * i] = _mm512_cvtph_ps(_mm512_castsi512_si256(two));
+        x[2 * i + 1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(two, 1));
+    }
+}
+
+static void half_lone(const float_task *task, const uint16_t *weights)
+{
+    enum { CHANNELS = 8, PIXELS = 16, PARTS = SEGMENT / PIXELS, AHEAD = 4 };
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const int32_t parts = divide_up(task->pixels, PIXELS), left = task->pixels - (parts - 1) * PIXELS;
+    __m512 totals[PARTS], sums[PARTS];
+    float32 ordered[PARTS * PIXELS];
+
+    for (int32_t i = 0; i < parts; i++)
+        totals[i] = sums[i] = _mm512_setzero_ps();
+    for (int32_t tap = 0; tap < task->taps; tap++, weights += CHANNELS * ATOM) {
+        const int32_t entry = task->list[tap];
+        const uint8_t *seen = task->input + task->offsets[tap_of(entry)];
+        /* Channels are far apart: no processor guesses where the next ones are. */
+        const uint8_t *later = task->input + task->offsets[tap_of(task->list[at_most(tap + AHEAD, task->taps - 1)])];
+        for (int32_t i = 0; i < parts; i++) {
+            const uint8_t *at = seen + i * PIXELS * ATOM;
+#pragma GCC unroll 4
+            for (int32_t line = 0; line < PIXELS * ATOM; line += 64)
+                __builtin_prefetch(later + i * PIXELS * ATOM + line);
+            uint8_t last[PIXELS * ATOM] = {0};
+            __m512 x[CHANNELS];
+            if (i == parts - 1 && left < PIXELS) {
+                memcpy(last, at, (size_t)left * ATOM);
+                at = last;
+            }
+            turn_pixels(at, x);
+#pragma GCC unroll 8
+            for (int32_t k = 0; k < CHANNELS; k++)
+                sums[i] = _mm512_fmadd_ps(_mm512_set1_ps(_cvtsh_ss(weights[k * ATOM])), x[k], sums[i]);
+        }
+        for (int32_t i = 0; i < parts && ends_group(entry); i++) {
+            totals[i] = _mm512_add_ps(totals[i], sums[i]);
+            sums[i] = _mm512_setzero_ps();
+        }
+    }
+    for (int32_t i = 0; i < parts; i++)
+        _mm512_storeu_ps(ordered + i * PIXELS, _mm512_permutexvar_ps(order, totals[i]));
+    for (int32_t p = 0; p < task->pixels; p++)
+        task->sums[p * ATOM] = ordered[p];
+}

@@ -136,12 +136,27 @@ static void direct_unit(void *job, int32_t unit)
         c->kernels->end();
 }
 
-static int32_t reads_memory(const openrknn_convolution *step, const kernel_set *kernels)
+/* Each pixel sees itself alone. */
+static int32_t sees_pixels(const openrknn_convolution *step)
 {
-    return !step->copies_first && !step->dpu.halves && !is_float(step) && !step->picture && !step->converter && kernels->input_bytes == 1 &&
-           step->kernel_height == 1 && step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 &&
-           step->spread_y == 1 && step->pad_top == 0 && step->pad_left == 0 && step->out_height <= step->height &&
-           step->out_width <= step->width && !kernels->by_pixel;
+    return !step->copies_first && !step->dpu.halves && !step->picture && !step->converter && step->kernel_height == 1 &&
+           step->kernel_width == 1 && step->stride_x == 1 && step->stride_y == 1 && step->spread_x == 1 && step->spread_y == 1 &&
+           step->pad_top == 0 && step->pad_left == 0 && step->out_height <= step->height && step->out_width <= step->width;
+}
+
+/* Sums of all channels: with one output, and no tap left out. */
+static int32_t is_lone(const convolution *c)
+{
+    const openrknn_convolution *step = c->step;
+    return c->kernels->half_lone && step->format == OPENRKNN_FP16 && step->weight_kernels == 1 && c->blocks == 1 &&
+           step->channels % FLOAT_CHANNELS == 0 && ((const float_block *)c->weights)->taps == c->taps;
+}
+
+static int32_t reads_memory(const convolution *c)
+{
+    if (!sees_pixels(c->step))
+        return 0;
+    return is_float(c->step) ? is_lone(c) : c->kernels->input_bytes == 1 && !c->kernels->by_pixel;
 }
 
 static void divide_work(convolution *c)
@@ -231,7 +246,8 @@ static int run_direct(convolution *c)
     c->factors = (const int32_t *)step->packed;
     c->weights = is_float(step) ? step->packed : step->packed + factor_bytes(step, c->kernels);
     c->block_bytes = is_float(step) ? float_block_bytes(step) : c->kernels->block_bytes(kernel_taps(step, c->kernels), step->picture != 0);
-    if (reads_memory(step, c->kernels)) {
+    if (reads_memory(c)) {
+        c->reads_halves = is_float(step);
         c->element = c->pixel_step = ATOM;
         c->input = step->source;
         c->out_row_step = step->line;

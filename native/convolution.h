@@ -13,6 +13,7 @@ typedef struct {
     /* the copied input: [atom][row][phase][column][element], or by pixel [row][column][atom], in bytes */
     uint8_t *copy;
     int32_t atoms; /* of input channels */
+    int32_t reads_halves; /* half_lone takes the input where it is */
     int32_t rows;
     int32_t by_pixel;
     int32_t phases;  /* of columns: as many as the stride, or 1 by pixel and of pictures by row */

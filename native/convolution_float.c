@@ -210,7 +210,8 @@ static void lone_block(const convolution *c, int32_t number, const float_place *
             .pixels = places[s].pixels,
             .sums = sums,
         };
-        c->kernels->float_lone(&task, (const uint16_t *)(at + float_weights_offset(c->step)));
+        const uint16_t *weights = (const uint16_t *)(at + float_weights_offset(c->step));
+        (c->reads_halves ? c->kernels->half_lone : c->kernels->float_lone)(&task, weights);
         if (c->has_infinite)
             add_skipped(&task, task.list + block->taps, c->taps - block->taps);
         finish(c, number, &places[s], sums);
@@ -228,6 +229,10 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
         float_place *place = &places[s];
         segment_place(c, from + s, &place->row, &place->first, &place->pixels);
         place->input = c->input + place->row * c->out_row_step + (int64_t)place->first * c->element;
+    }
+    if (c->reads_halves) {
+        lone_block(c, 0, places, count, sums[0]);
+        return;
     }
     if (c->kernels->float_single && count == 1 && places[0].pixels == 1 && c->step->format == OPENRKNN_FP16 &&
         lanes == FLOAT_CHANNELS) {

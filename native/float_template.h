@@ -198,6 +198,9 @@ enum { SINGLES = 0 };
 #ifndef FLOAT_LONE
 #define FLOAT_LONE NULL
 #endif
+#ifndef HALF_LONE
+#define HALF_LONE NULL
+#endif
 
 #ifndef OWN_FLOAT_TILES
 #define FLOAT_TILE(pixels)                                                                                             \

@@ -101,7 +101,7 @@ enum { CONSTANT_BYTES = 704 };
 
 /* The same in floating point, for 16 output channels, or twice as many, and some of the taps. */
 typedef struct {
-    const uint8_t *input;   /* floats, of the first pixel at offset 0 */
+    const uint8_t *input;   /* floats (half_lone: fp16), of the first pixel at offset 0 */
     const int32_t *offsets; /* from there to what each tap sees */
     const int32_t *list; /* of the taps that count, and which of them are the last of a group of channels */
     int32_t taps; /* in the list: whole groups */
@@ -332,6 +332,7 @@ typedef struct kernel_set {
     int32_t singles; /* blocks at a time, at most, of */
     void (*float_single)(const float_task *task, const uint16_t *weights); /* one pixel, all taps, of fp16; or NULL */
     void (*float_lone)(const float_task *task, const uint16_t *weights); /* fp16, all taps, for one channel; or NULL */
+    void (*half_lone)(const float_task *task, const uint16_t *weights); /* the same with inputs of fp16; or NULL */
     void (*float_depthwise)(const float_depthwise_task *task);
 
     /* products of matrices */
@@ -368,8 +369,8 @@ typedef struct kernel_set {
 #define KERNELS_OF_TEMPLATES                                                                                           \
     .strip_bytes = strip_bytes, .store_strip = store_strip, .float_panel = float_panel,                               \
     .float_segment = float_segment, .float_pair = FLOAT_PAIR, .pair_fetches = PAIR_FETCHES,                           \
-    .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_lone = FLOAT_LONE, .float_depthwise = float_depthwise,   \
-    .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
+    .float_single = FLOAT_SINGLE, .singles = SINGLES, .float_lone = FLOAT_LONE, .half_lone = HALF_LONE,               \
+    .float_depthwise = float_depthwise, .chain = CHAIN_KERNEL, .general = general, .one_pixel = ONE_PIXEL,                                                                       \
     .map = map, .pool = pool_row, .product = PRODUCT_KERNEL, .product_offset = PRODUCT_OFFSET,                        \
     .float_columns_run = float_columns_run, .widen = widen, .narrow = narrow, .at_once = 1
 
