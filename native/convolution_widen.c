@@ -2,6 +2,7 @@
  * Numbers narrower than the array computes with: 4-bit features, and weights of 4 or 8 bits. They are widened before
  * the kernels see them, and keep their order: the elements of weights, and of features two atoms for each of 32.
  */
+#include <stdatomic.h>
 #include "convolution.h"
 
 static inline int8_t nibble(uint8_t byte, int32_t is_upper)
@@ -39,6 +40,29 @@ int32_t openrknn_pack(const openrknn_convolution *step)
     wide.weight_format = step->format;
     pack_weights(&wide);
     return 0;
+}
+
+typedef struct {
+    const openrknn_convolution *const *steps;
+    atomic_int has_failed;
+} packing;
+
+static void pack_unit(void *job, int32_t unit)
+{
+    packing *all = job;
+    if (openrknn_pack(all->steps[unit]))
+        atomic_store(&all->has_failed, 1);
+}
+
+int32_t openrknn_pack_all(const openrknn_convolution *const *steps, int32_t count)
+{
+    enum { NANOSECONDS_PER_BYTE = 2 };
+    packing all = {.steps = steps};
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += openrknn_packed_bytes(steps[i]);
+    run_units(count, NANOSECONDS_PER_BYTE * bytes, pack_unit, &all);
+    return atomic_load(&all.has_failed) ? -1 : 0;
 }
 
 int widen_features(openrknn_convolution *step)

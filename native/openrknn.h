@@ -157,6 +157,9 @@ OPENRKNN_API int64_t openrknn_packed_bytes(const openrknn_convolution *step);
 /* Rearrange the weights into `packed`; 0, or -1 when there is no memory to widen them in. */
 OPENRKNN_API int32_t openrknn_pack(const openrknn_convolution *step);
 
+/* The same for many, on all threads that are useful; -1 when there was no memory for one of them. */
+OPENRKNN_API int32_t openrknn_pack_all(const openrknn_convolution *const *steps, int32_t count);
+
 /* How many threads work on a step, at most; the calling thread is one of them. */
 OPENRKNN_API void openrknn_set_threads(int32_t count);
 OPENRKNN_API int32_t openrknn_threads(void);

@@ -142,7 +142,7 @@ class Programs:
             job.budget.check(program.steps, natively=True)  # before anything is decompressed or packed
             prepared = accelerate(
                 program, self._memory, is_constant=constants.__contains__, packs=self._packs,
-                constants_digest=job.constants_digest, after_step=late.after_step,
+                constants_digest=job.constants_digest, after_pack=late.after_pack,
             )  # fmt: skip
             reads = late.keep(prepared)
         ready = Ready(prepared, self._memory, (), job.budget.check(program.steps))
@@ -246,7 +246,7 @@ class _LateReads:
         if self._late is not None and self._buffer is not None and -size < start < self._buffer.data.nbytes:
             self._late.fetch(start, start + size)
 
-    def after_step(self) -> None:
+    def after_pack(self) -> None:
         if self._late is not None:
             self._late.trim(_FETCHED_BYTES)
 

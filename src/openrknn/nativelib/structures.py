@@ -419,7 +419,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "openrknn_cpu_features": (ctypes.c_uint32, ()),
     "openrknn_kernels_available": (ctypes.c_uint32, ()),
     "openrknn_packed_bytes": (c_int64, (ctypes.POINTER(Convolution),)),
-    "openrknn_pack": (c_int32, (ctypes.POINTER(Convolution),)),
+    "openrknn_pack_all": (c_int32, (c_void_p, c_int32)),
     "openrknn_set_threads": (None, (c_int32,)),
     "openrknn_set_sharing": (None, (c_int32, c_int32)),
     "openrknn_threads_for": (c_int32, (c_int64,)),

@@ -25,6 +25,8 @@ from openrknn.npu.task import CONTRADICTIONS, Program, Step, TableLoad
 _MACS_PER_CALL = 2_000_000_000
 """Python sees Ctrl-C between two calls."""
 _ADDRESSES = 1 << 32
+_PACKED_AT_ONCE = 16 << 20
+"""Bytes of weights: they stay in memory until they are packed."""
 
 
 def _marked(buffer: Buffer) -> bool:
@@ -87,14 +89,14 @@ def accelerate(
     kernels: Kernels | None = None,
     packs: Packs | None = None,
     constants_digest: bytes = b"",
-    after_step: Callable[[], None] | None = None,
+    after_pack: Callable[[], None] | None = None,
 ) -> Accelerated:
     """Give each step of `program` its `native` where a kernel exists, and return the whole as one callable.
 
     `is_constant` tells buffers whose contents will not change between runs (those that are marked so): their weights
     are packed once. A name tells nothing: an input of a model may be called "weights". `kernels` is what
     `OPENRKNN_KERNELS` says, unless given. `packs` are weights that other programs packed: a digest of all constants
-    tells whether they are the same. `after_step` is called when the weights of a step are packed.
+    tells whether they are the same. `after_pack` is called when the weights of some steps are packed.
     """
     library = native.load()
     chosen = native.choose() if kernels is None else kernels
@@ -119,8 +121,11 @@ def accelerate(
         structures[number] = structure, places.kept
         result.reads += places.reads
         step.native = _Call(library, [structure], places.kept)
-        if after_step is not None:
-            after_step()
+        if context.waiting_bytes >= _PACKED_AT_ONCE:
+            context.pack_all()
+            if after_pack is not None:
+                after_pack()
+    context.pack_all()
     result._buffers = list(used.values())
     result._parts = list(_parts(program.steps, structures, library))
     return result

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.compute.native import Kernels
+from openrknn.nativelib.structures import Convolution
+from openrknn.npu.memory import Bytes, pointer_to
 from openrknn.npu.native import table
 from openrknn.npu.native.packs import Packs, pack_name
 
@@ -32,8 +35,27 @@ class KernelContext:
         self.converters: dict[object, npt.NDArray[np.int8]] = {}
         """Tables of input converters by what they were made from."""
         self._packed: dict[object, npt.NDArray[np.uint8]] = {}
+        self._waiting: list[tuple[Convolution, Bytes, tuple[object, ...]]] = []
+        self.waiting_bytes = 0
+        """Of the weights that `pack_all` will read."""
         self._name = ""
         """Of what was asked for last."""
+
+    def pack(self, step: Convolution, weights: Bytes, kept: Iterable[object]) -> None:
+        """Rearrange these weights into `packed` of the step with the next `pack_all`; `kept`: what the step refers to."""
+        copy = type(step).from_buffer_copy(step)
+        copy.weights = pointer_to(weights)
+        self._waiting.append((copy, weights, tuple(kept)))
+        self.waiting_bytes += weights.nbytes
+
+    def pack_all(self) -> None:
+        """Rearrange all weights that wait, on all threads."""
+        if self._waiting:
+            pointers = (ctypes.c_void_p * len(self._waiting))(*(ctypes.addressof(one) for one, *_ in self._waiting))
+            if self.library.openrknn_pack_all(pointers, len(pointers)):
+                raise MemoryError("no memory to widen the weights of a convolution in")
+        self._waiting.clear()
+        self.waiting_bytes = 0
 
     def packed(self, how: object) -> npt.NDArray[np.uint8] | None:
         """Weights that were packed in the same way for another step, or for another program with these constants."""

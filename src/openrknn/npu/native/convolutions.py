@@ -214,11 +214,7 @@ def _weights(
     if result.fresh_weights:
         result.weights = _changing(source, places).ctypes.data
         return
-    raw = _stored(source, places) if values is None else values
-    result.weights = raw.ctypes.data
-    if context.library.openrknn_pack(result):
-        raise MemoryError("no memory to widen the weights of a convolution in")
-    result.weights = None  # they are not read again
+    context.pack(result, _stored(source, places) if values is None else values, places.kept)
     context.keep_packed(key, packed)
 
 
