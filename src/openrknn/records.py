@@ -116,7 +116,7 @@ def _setstate(self: Any, state: list[Any]) -> None:
 # ----------------------------------------------------------------------------------------------------------- __init__
 
 
-_FEW = 12
+_FEW = 100
 """Objects whose fields are set one by one cost less than compiling an `__init__` for them."""
 
 
@@ -146,31 +146,30 @@ class _Setting:
 
     def __init__(self, cls: Any, *, frozen: bool) -> None:
         fields = dataclasses.fields(cls)
-        self._setters = [(field.name, _setter(cls, field.name, frozen=frozen)) for field in fields]
+        self._setters = [(one.name, _setter(cls, one.name, frozen=frozen), one.default) for one in fields]
         self._places = [field.name for field in fields if not field.kw_only]
         self._names = {field.name for field in fields}
-        self._defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
         self._makers = {one.name: one.default_factory for one in fields
                         if one.default_factory is not dataclasses.MISSING}  # fmt: skip
+        self._needed = {one.name for one in fields if one.default is one.default_factory is dataclasses.MISSING}
         self._is_plain = all(field.init for field in fields) and not hasattr(cls, "__post_init__")
 
     def fills(self, instance: Any, values: tuple[Any, ...], more: dict[str, Any]) -> bool:
         """Set every field; False, and nothing is set, where these are not the arguments."""
         if not self._is_plain:
             return False
-        given = more
-        if values or len(more) != len(self._setters):
+        if values:
             placed = dict(zip(self._places, values, strict=False))
             if len(placed) != len(values) or not placed.keys().isdisjoint(more):
                 return False
-            given = {**self._defaults, **placed, **more}
-            for name, make in self._makers.items():
-                if name not in given:
-                    given[name] = make()
-        if given.keys() != self._names:
+            more = {**placed, **more}
+        if not self._needed <= more.keys() <= self._names:
             return False
-        for name, set_ in self._setters:
-            set_(instance, given[name])
+        for name, make in self._makers.items():
+            if name not in more:
+                more[name] = make()
+        for name, set_, default in self._setters:
+            set_(instance, more[name] if name in more else default)
         return True
 
 
