@@ -168,7 +168,7 @@ def _compile(arguments: argparse.Namespace, output: Output) -> int:
     checked = check_compiled(arguments.output, source, tokenizer, precision, output, skip=arguments.no_check)
     output.data({"path": arguments.output, "target": arguments.target, "precision": precision, "size_bytes": size,
                  "estimates": rows, "check": checked})  # fmt: skip
-    return int(is_failed(checked, precision))
+    return int(is_failed(checked))
 
 
 def _estimates(

@@ -93,7 +93,7 @@ def run_quantise(arguments: argparse.Namespace, output: Output) -> int:
         save_atomically(arguments.report, render(report, path.name).encode("utf-8", "backslashreplace"))
     kept.clear()
     _say(report, arguments, output, checked)
-    return int(is_failed(checked, quantised.precision))
+    return int(is_failed(checked))
 
 
 def save_language(made: CompiledLanguage, path: str, output: Output) -> None:
