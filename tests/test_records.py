@@ -71,8 +71,11 @@ def test_the_first_objects_are_made_as_the_last_ones_are(options: dict[str, bool
         for values, names in (((1,), {}), ((1, "x", [5]), {"named": number}), ((), {"first": 0, "second": "b"}),
                               ((), {"first": 1, "second": "c", "many": [2], "named": 3})):  # fmt: skip
             assert repr(ours(*values, **names)) == repr(theirs(*values, **names))
-    for values, names in (((), {}), ((1, "x", [], 4), {}), ((1,), {"other": 1}), ((1,), {"first": 1}),
-                          ((), {"second": "x", "many": [], "named": 1, "other": 1})):  # fmt: skip
+    wrong: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        ((), {}), ((1, "x", [], 4), {}), ((1,), {"other": 1}), ((1,), {"first": 1}),
+        ((), {"second": "x", "many": [], "named": 1, "other": 1}),
+    ]  # fmt: skip
+    for values, names in wrong:
         with pytest.raises(TypeError) as other:
             theirs(*values, **names)
         with pytest.raises(TypeError) as mine:

@@ -169,7 +169,7 @@ class _Setting:
             if name not in more:
                 more[name] = make()
         for name, set_, default in self._setters:
-            set_(instance, more[name] if name in more else default)
+            set_(instance, more.get(name, default))
         return True
 
 

@@ -15,7 +15,7 @@ from openrknn.compute.native import Kernels
 from openrknn.errors import ExecutionError, UnsupportedError
 from openrknn.isa import Precision
 from openrknn.npu import Buffer, Program
-from openrknn.npu.native import accelerate
+from openrknn.npu.native import accelerate, accelerated
 from openrknn.npu.task import Convolution, Step, TableLoad
 from tests.container.places import IS_WHOLE
 from tests.npu.accelerate_cases import (
@@ -145,6 +145,23 @@ def test_a_program_in_one_call_is_the_same(kernels: Kernels) -> None:
         with threads(count):
             accelerate(program, loaded.memory, kernels=kernels).run()
         assert np.array_equal(loaded.internal.data, wanted)
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 40])
+def test_weights_are_packed_for_several_steps_or_one_by_one(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers hear of each time but the last, to drop what was packed from memory."""
+    loaded = load(ROOT / "tests/goldens/residual_rk3588_i8.rknn")
+    noise = loaded.internal.data.copy()
+    program = loaded.program()
+    program.run()
+    heard: list[int] = []
+    wanted = loaded.internal.data.copy()
+    loaded.internal.data[...] = noise
+    monkeypatch.setattr(accelerated, "_PACKED_AT_ONCE", at_once)
+    accelerate(program, loaded.memory, after_pack=lambda: heard.append(1)).run()
+    assert np.array_equal(loaded.internal.data, wanted)
+    weights = {step.source.weight_address for step in program.steps if isinstance(step, Convolution)}
+    assert len(heard) == (len(weights) if at_once == 1 else 0)
 
 
 def test_weights_that_other_steps_write_are_packed_each_time() -> None:

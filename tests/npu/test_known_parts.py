@@ -79,7 +79,9 @@ def test_a_register_that_was_never_written_is_another_value() -> None:
 
 
 def test_what_is_refused_or_tolerated_or_in_memory_is_decoded_each_time() -> None:
-    known, noted, calls = Known(), [], []
+    known = Known()
+    noted: list[str] = []
+    calls: list[object] = []
 
     def refusing(registers: Registers) -> None:
         raise UnknownModeError("never", register=str(registers.read(FIRST)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from openrknn.compute.native import Kernels
 from openrknn.nativelib.structures import Convolution
-from openrknn.npu.memory import Bytes, pointer_to
+from openrknn.npu.memory import pointer_to
 from openrknn.npu.native import table
 from openrknn.npu.native.packs import Packs, pack_name
 
@@ -35,14 +36,14 @@ class KernelContext:
         self.converters: dict[object, npt.NDArray[np.int8]] = {}
         """Tables of input converters by what they were made from."""
         self._packed: dict[object, npt.NDArray[np.uint8]] = {}
-        self._waiting: list[tuple[Convolution, Bytes, tuple[object, ...]]] = []
+        self._waiting: list[tuple[Convolution, npt.NDArray[Any], tuple[object, ...]]] = []
         self.waiting_bytes = 0
         """Of the weights that `pack_all` will read."""
         self._name = ""
         """Of what was asked for last."""
 
-    def pack(self, step: Convolution, weights: Bytes, kept: Iterable[object]) -> None:
-        """Rearrange these weights into `packed` of the step with the next `pack_all`; `kept`: what the step refers to."""
+    def pack(self, step: Convolution, weights: npt.NDArray[Any], kept: Iterable[object]) -> None:
+        """Rearrange these weights into `packed` of a step with the next `pack_all`; `kept`: what it refers to."""
         copy = type(step).from_buffer_copy(step)
         copy.weights = pointer_to(weights)
         self._waiting.append((copy, weights, tuple(kept)))

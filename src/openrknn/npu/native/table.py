@@ -94,7 +94,8 @@ class Curve(NamedTuple):
             places = np.searchsorted(part, limits) if rises else np.searchsorted(-part, -limits, side="right")
             found.append(first + places[(places > 0) & (places < len(part))])
         crossed = np.sort(np.concatenate(found))
-        return self.starts[crossed[np.diff(crossed, prepend=-1) > 0]]
+        changes: Int64s = crossed[np.diff(crossed, prepend=-1) > 0]
+        return self.starts[changes]
 
 
 class Cache(dict[object, Table]):
