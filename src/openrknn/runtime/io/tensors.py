@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, TypeAlias
 
@@ -90,6 +91,8 @@ class StoredTensor:
         self.tensor = tensor
         self.dtype = stored_type(tensor)
         elements = memory[: memory.nbytes // self.dtype.itemsize * self.dtype.itemsize].view(self.dtype)
+        self.elements = elements
+        """The memory without its layout."""
         self.padding: Array | None = None
         """Pictures: the ends of the rows, [N, H, rest, C]."""
         self.channels = _channels(tensor)
@@ -132,6 +135,13 @@ class StoredTensor:
         planes[...] = self.native.transpose(0, 1, 4, 2, 3)
         merged = planes.reshape(batches, surfaces * atom, height, width)
         return np.ascontiguousarray(merged[:, : _channels(self.tensor)]).reshape(shape)
+
+    def places(self) -> Array:
+        """Where in `elements` each element is, in the original shape."""
+        shadow = copy.copy(self)
+        shadow.dtype = np.dtype(np.int64)
+        shadow.native = shadow._view(np.arange(self.elements.size))
+        return shadow.read()
 
     def write(self, values: Array) -> None:
         """Store an array of the original shape; lanes that hold no channel stay as they are."""

@@ -23,6 +23,9 @@ _Known: TypeAlias = CpuOperator | SeveralOutputs | CustomOperator
 _SCRATCH = "_exSecondary"
 """In the names of memory that the compiler adds to the inputs of an operator for its own use."""
 _ELEMENT_WORK, _ROWS, _ELEMENT_BYTES, _MOST = 8, 3, 32, 1 << 31
+_RUNS_BEFORE_COPY, _SMALL = 2, 1 << 16
+"""When it pays to look for a shorter way, and for how many elements the way is what takes time."""
+_COPIES = ("Reshape", "Transpose", "Split")
 _PLACEHOLDER = "empty_placeholder"
 """Begins the name of a constant that stands for an optional input."""
 
@@ -81,6 +84,15 @@ def _whole(numbers: Sequence[object]) -> bool:
     return all(isinstance(number, int | float) and abs(number) < _MOST for number in numbers)
 
 
+def _selection(places: Array) -> slice | Array:
+    """These places of an array; a slice where they are equally far apart."""
+    steps = np.diff(places)
+    step = int(steps[0]) if steps.size else 1
+    if step < 1 or np.any(steps != step):
+        return places
+    return slice(int(places[0]), int(places[-1]) + 1, step)
+
+
 class OperatorAttributes(dict[str, Any]):
     """What a custom function gets as its attributes; `operator` says which one of the model it computes."""
 
@@ -113,9 +125,42 @@ class CpuCall:
         self._moves = moves and self._has_one_scale()
         # What only moves numbers to another scale rounds in every layout: Concat in runtime 1.5.2.
         self._cut = (False,) * len(outputs) if moves or not cut else tuple(cut)
+        self._runs = 0
+        self._copy: Callable[[], None] | None = None
 
     def run(self) -> None:
         """Read the inputs, compute, write the outputs."""
+        if self._copy is not None:
+            self._copy()
+            return
+        self._compute_all()
+        self._runs += 1
+        if self._runs == _RUNS_BEFORE_COPY:
+            self._copy = self._plain_copy()
+
+    def _plain_copy(self) -> Callable[[], None] | None:
+        """For what moves elements to places that are always the same: one copy from memory to memory."""
+        wanted = [number for number, stored in enumerate(self._outputs) if stored is not None]
+        if self.operator.type not in _COPIES or not self._moves or len(wanted) != 1:
+            return None
+        target, source, *others = self._outputs[wanted[0]], *self._inputs
+        if target is None or not isinstance(source, StoredTensor) or source.dtype != target.dtype:
+            return None
+        is_small = target.tensor.elements > 0 and max(source.elements.size, target.elements.size) <= _SMALL
+        if not is_small or any(isinstance(entry, StoredTensor) for entry in others):
+            return None
+        arrays = [source.places(), *(self._value(entry) for entry in others)]
+        taken = _selection(self._results(arrays)[wanted[0]].reshape(-1))
+        given = _selection(target.places().reshape(-1))
+
+        def copy() -> None:
+            values = source.elements[taken].copy()  # both may be the same memory
+            target.clear_lanes()
+            target.elements[given] = values
+
+        return copy
+
+    def _compute_all(self) -> None:
         arrays = [self._value(entry) for entry in self._inputs]
         for stored, cut, values in zip(self._outputs, self._cut, self._results(arrays), strict=True):
             if stored is None:
