@@ -21,7 +21,7 @@ EXAMPLES = (
     "openrknn voice get moonshine-tiny                      speech to text, English, MIT",
     "openrknn voice get silero-vad --target rk3576          for another chip",
     "openrknn voice get ~/models/moonshine -o my-moonshine  of a local folder",
-    "openrknn voice get moonshine-tiny --precision mixed    its encoder partly in int8",
+    "openrknn voice get whisper-tiny --precision mixed      some of its products in int8",
     "openrknn voice list",
 )
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--family", metavar="NAME", help="get: which models of a folder that has several kinds")
     # No `choices`: the family says what it can do, and why it is not int8.
     parser.add_argument("--precision", metavar="fp16|mixed", default="fp16", help="numbers on the NPU (fp16); mixed: "
-                        "some layers in int8, Moonshine's encoder only")  # fmt: skip
+                        "some products in int8, Moonshine and Whisper")  # fmt: skip
     parser.add_argument("--calibrate", metavar="FOLDER", help="mixed: WAV files to see the ranges of int8 with "
                         "(default: those beside the models)")  # fmt: skip
 
