@@ -76,6 +76,13 @@ def test_what_is_folded_changes_nothing_in_float() -> None:
     np.testing.assert_allclose(float_logits(made, mel), wanted, atol=2e-3)
 
 
+@pytest.fixture
+def _one_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise is in one language, if any."""
+    monkeypatch.setattr("openrknn.voice.make.whisper.mixed.LANGUAGES", 1)
+
+
+@pytest.mark.usefixtures("_one_language")
 def test_what_costs_least_for_its_weights_is_int8_within_the_bound() -> None:
     weights, sounds = fake.checkpoint(), [sound(1.5, 1), sound(0.4, 2)]
     assert len(mixed.windows(sounds, weights)) == 3
@@ -97,6 +104,7 @@ def test_what_costs_least_for_its_weights_is_int8_within_the_bound() -> None:
     assert (nothing.ranges, nothing.loss) == ({"encoder": {}, "decoder": {}}, 0.0)
 
 
+@pytest.mark.usefixtures("_one_language")
 def test_a_mixed_set_has_int8_products_and_says_nearly_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +153,13 @@ def test_recordings_and_chips_that_are_needed_are_named(tmp_path: Path) -> None:
         make(file, tmp_path / "set", "rk3566", precision="mixed", calibrate=tmp_path)
 
 
+@pytest.mark.usefixtures("_one_language")
 def test_heads_that_are_filled_up_are_seen_without_their_filling() -> None:
     weights = replace(fake.checkpoint(), heads=(2, 4))  # heads of 8 channels, in rooms of 16
     found = mixed.choose(weights, fake.PIECES, [sound(0.9, 5)], multilingual=True, bound=1.0)
     assert len(found.ranges["decoder"]) == 17
+
+
+def test_recordings_in_one_language_are_not_enough_for_many() -> None:
+    with pytest.raises(VoiceSetError, match=r"are in \w\w: .* `--calibrate FOLDER` with recordings in 3 or more"):
+        mixed.choose(fake.checkpoint(), fake.PIECES, [sound(0.9, 5)], multilingual=True)

@@ -19,6 +19,7 @@ from openrknn.compiler.quantise.ranges import Range, quantization_for
 from openrknn.compiler.quantise.weights import quantize_weights
 from openrknn.llm.quantise.measure import log_softmax
 from openrknn.voice.audio import Samples
+from openrknn.voice.errors import VoiceSetError
 from openrknn.voice.make.whisper.checkpoint import Array, Checkpoint
 from openrknn.voice.make.whisper.floats import FloatSteps, heard, text_feed, text_graph
 from openrknn.voice.make.whisper.folds import folded
@@ -30,6 +31,8 @@ BOUND = 0.0003
 """Nats for a token. The word error rate of whisper-tiny grew with the divergence: 11.6 % at 0.0021, 26 % at 0.0046."""
 _WINDOWS = 4
 """Pieces of recordings that are measured on, at even distances in all of them."""
+LANGUAGES = 3
+"""Languages of the recordings at least: with ranges of English alone, whisper-tiny hears other words in the others."""
 _SIDES = ("encoder", "decoder")
 
 Progress = Callable[[str, int, int], None]
@@ -63,6 +66,11 @@ def choose(
     """Fold, see ranges, measure every group alone, and take what the bound (`BOUND`) has room for."""
     bound = BOUND if bound is None else bound
     trial = _Trial.of(weights, Vocabulary(pieces, multilingual=multilingual), windows(sounds, weights))
+    if multilingual and len(trial.languages) < LANGUAGES:
+        raise VoiceSetError(
+            f"the recordings for mixed precision are in {', '.join(sorted(trial.languages))}: their ranges are too "
+            f"small for other languages; `--calibrate FOLDER` with recordings in {LANGUAGES} or more"
+        )
     read = {name: pair for side in _SIDES for name, pair in trial.read(side).items()}
     made, ranges = folded(weights, {_place(name): _own(weights, name, pair) for name, pair in read.items()})
     trial.use(made)
@@ -147,6 +155,8 @@ class _Trial:
     weights: Checkpoint
     mels: list[Array]
     texts: list[list[int]]
+    languages: set[str]
+    """That float detects."""
     states: list[dict[str, Array]]
     graphs: dict[str, Any] = field(default_factory=dict)
     wanted: list[npt.NDArray[np.float64]] = field(default_factory=list)
@@ -158,7 +168,8 @@ class _Trial:
         model, steps = FloatModel(graph, _outputs(graph), fuses=True), FloatSteps(weights)
         states = [_run(model, {"mel": mel}) for mel in mels]
         texts = [heard(steps, vocabulary, one, weights.context // 2) for one in states]
-        made = cls(weights, mels, texts, states)
+        languages = {code for text in texts for code, token in vocabulary.languages.items() if token in text[:2]}
+        made = cls(weights, mels, texts, languages, states)
         made.use(weights)
         return made
 
