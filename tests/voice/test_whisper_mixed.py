@@ -61,7 +61,7 @@ def float_logits(weights: Checkpoint, mel: Array, ranges: Mapping[str, Mapping[s
 def test_what_is_folded_changes_nothing_in_float() -> None:
     weights = fake.checkpoint()
     random = np.random.default_rng(1)
-    seen = {}
+    seen: dict[str, tuple[Array, Array]] = {}
     for fold in folds_of(weights):
         size, middle = (random.normal(0, 1, weights[f"{fold.maker}.bias"].shape).astype(np.float32) for _ in range(2))
         seen |= dict.fromkeys(fold.readers, (middle - np.exp(2 * size), middle + np.exp(2 * size)))
@@ -122,8 +122,8 @@ def test_a_mixed_set_has_int8_products_and_says_nearly_the_same(
     assert made.options["precision"] == "mixed"
     assert len(made.options["int8"]) == 33
     encoder, step = load(made.file("encoder")), load(read_decoder(made.file("decoder")).step)
-    for model, count in ((encoder, 16), (step, 17)):
-        stored = {tensor.name: tensor.dtype for tensor in model.graphs[0].tensors}
+    for file, count in ((encoder, 16), (step, 17)):
+        stored = {tensor.name: tensor.dtype for tensor in file.graphs[0].tensors}
         int8 = [name for name, dtype in stored.items() if name.endswith(".product_w") and dtype == DataType.INT8]
         assert len(int8) == count
     mel = np.zeros((fake.MELS, 2 * fake.STATES), np.float32)
