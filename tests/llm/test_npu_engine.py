@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from openrknn.compiler.errors import OptionError
+from openrknn.container.bundle import write_zip
 from openrknn.container.load import load
-from openrknn.errors import FormatError
+from openrknn.errors import BadTextError, FormatError
 from openrknn.llm.compile import CompiledLanguage, compile_language
 from openrknn.llm.config import LanguageConfig, Rope
 from openrknn.llm.errors import CacheFullError
-from openrknn.llm.file import LanguageFile, is_language, read_language, write_language
+from openrknn.llm.file import CacheLayout, LanguageFile, is_language, manifest_of, read_language, write_language
 from openrknn.llm.npu import NpuEngine
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.weights import Floats
@@ -247,6 +248,7 @@ def test_the_file_says_what_it_is(compiled: CompiledLanguage) -> None:
         ({"config": replace(TINY, layers=3)}, "takes and gives"),
         ({"config": replace(TINY, vocabulary=100)}, "embedding.bin"),
         ({"graphs": ()}, "no graph for one token"),
+        ({"layout": CacheLayout(16, 32, 32, 1)}, "8 numbers that lie together"),
     ],
 )
 def test_a_manifest_that_does_not_fit_its_model_is_refused(
@@ -255,6 +257,26 @@ def test_a_manifest_that_does_not_fit_its_model_is_refused(
     file: LanguageFile = replace(read_language(compiled.data), **change)  # type: ignore[arg-type]
     with pytest.raises(FormatError, match=text):
         NpuEngine(write_language(file), "software")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rope": Rope(10000.0, 1 << 40)}, {"rope": Rope(10000.0, 31)}, {"rope": Rope(0.0, 32)},
+        {"rope": Rope(10000.0, 32, divisors=(1.0,))}, {"rope": Rope(10000.0, 32, scale=float("inf"))},
+        {"window": [1]}, {"window": 0}, {"gated": "x"}, {"norm": "z"}, {"logit_scale": None}, {"layers": True},
+        {"kv_heads": 0},
+    ],
+)  # fmt: skip
+def test_a_configuration_of_other_types_or_sizes_is_refused(
+    compiled: CompiledLanguage, change: dict[str, object]
+) -> None:
+    """When the file is read: 2^40 numbers that are rotated took all memory first."""
+    file = read_language(compiled.data)
+    manifest = manifest_of(file)
+    manifest["config"] |= {name: asdict(value) if isinstance(value, Rope) else value for name, value in change.items()}
+    with pytest.raises(BadTextError, match="is not one of a language model"):
+        read_language(write_zip(manifest, file.files, packed=False))
 
 
 PROGRAM = """

@@ -15,7 +15,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from math import isfinite
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +36,7 @@ MOST_PARTS = 16
 MOST_SEQUENCES = 16
 """Of a batch."""
 _OPTIONAL = "made_by", "prefix", "cuts", "sequences", "least"
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +203,42 @@ def _config(data: Mapping[str, Any]) -> LanguageConfig:
         given["rope"] = Rope(**known)
     given["window_layers"] = tuple(bool(one) for one in given.get("window_layers", ()))
     config = LanguageConfig(**given)
+    _check_types(config)
     for name in ("vocabulary", "width", "layers", "heads", "kv_heads", "head_size", "hidden", "context"):
         value = getattr(config, name)
-        if not isinstance(value, int) or not 0 < value < _MOST:
+        if not 0 < value < _MOST:
             raise ValueError(f"{name} is {value!r}")
+    if config.window is not None and config.window < 1:
+        raise ValueError(f"window is {config.window}")
+    if config.rope is not None:
+        _check_types(config.rope)
+        size, divisors = config.rope.size, config.rope.divisors
+        if not 0 < size <= config.head_size or size % 2 or len(divisors) not in (0, size // 2) or 0 in divisors:
+            raise ValueError(f"{size} of {config.head_size} numbers are rotated, with {len(divisors)} divisors")
+        if min(config.rope.base, config.rope.local_base or 1) <= 0:
+            raise ValueError(f"rotations with the bases {config.rope.base} and {config.rope.local_base}")
     return config
+
+
+def _check_types(config: LanguageConfig | Rope) -> None:
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if not _fits(hint, value):
+            raise ValueError(f"{name} is {value!r:.60}")
+
+
+def _fits(hint: Any, value: object) -> bool:
+    """Whether it is a number, a text or a truth as the field has it. What holds others was made with their types."""
+    inner = get_args(hint)
+    if get_origin(hint) is Literal:
+        return value in inner
+    if NoneType in inner:
+        return value is None or any(_fits(one, value) for one in inner if one is not NoneType)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return hint not in {bool, str} or isinstance(value, hint)
 
 
 def _check(file: LanguageFile, name: str) -> None:

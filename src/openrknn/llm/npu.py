@@ -394,6 +394,9 @@ class NpuEngine:
                 shared = {one: program.buffer_of(one) for one in ("cache",)}
             found[tokens] = self._session.bind(pixels=False, inputs=shared, graph=number)
             check_ports(file.ports(file.graphs[number]), found[tokens], name, logits=file.graphs[number].logits)
+        atom = found[1].inputs["x"].shape[-1]
+        if atom != file.layout.atom:
+            raise FormatError(f"{name} has {file.layout}, and its graphs have {atom} numbers that lie together")
         return found
 
     def _open_batch(self, least: int | None) -> Batch | None:
