@@ -250,7 +250,6 @@ def check_int4(target: str) -> None:
 
 
 def _check_products(source: WeightSource, products: IntegerProducts, target: str) -> None:
-    products.check(source)
     if products.has_int4:
         check_int4(target)
     if products.has_any and source.config.head_size % HEAD_GROUP:

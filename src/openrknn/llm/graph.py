@@ -76,9 +76,9 @@ class StepGraph(GraphParts):
         if not config.norm_first:
             x = self._layer_norm(f"{name}.attention_norm", self._attention(layer, x, addend=x))
             return self._layer_norm(f"{name}.ffn_norm", self._feed_forward(name, x, addend=x))
-        h = self._norm(f"{name}.attention_norm", x, stream=self.stream)
+        h = self._normal(f"{name}.attention_norm", x)
         x = self._joined(f"{name}.attention_post_norm", self._attention(layer, h, addend=x), x)
-        h = self._norm(f"{name}.ffn_norm", x, stream=self.stream)
+        h = self._normal(f"{name}.ffn_norm", x)
         return self._joined(f"{name}.ffn_post_norm", self._feed_forward(name, h, addend=x), x)
 
     def _joined(self, name: str, made: str, x: str) -> str:
@@ -88,9 +88,16 @@ class StepGraph(GraphParts):
         factor = self.source.get(name) * np.float32(self.config.residual_scale * self.stream)
         return self._binary(f"{name}.sum", "add", self._norm(name, made, factor=factor), x)
 
+    def _normal(self, norm: str, x: str) -> str:
+        """The stream as products read it; the weights of the norm are in these, or have to be in the numbers."""
+        weights = self.source.get(norm)
+        is_separate = self.products.has_any and not np.all(weights == 1)
+        return self._norm(norm, x, factor=weights if is_separate else None, stream=self.stream)
+
     def _gain(self, norm: str) -> Array:
-        """What columns behind a norm are multiplied by."""
-        return self.source.get(norm) if self.config.norm_first else np.ones(1, np.float32)
+        """What columns behind a norm are multiplied by. Integers were rounded with what is in them."""
+        is_folded = self.config.norm_first and not self.products.has_any
+        return self.source.get(norm) if is_folded else np.ones(1, np.float32)
 
     def _attention(self, layer: int, h: str, *, addend: str) -> str:
         name, config = f"layers.{layer}", self.config
@@ -239,14 +246,14 @@ class StepGraph(GraphParts):
 
     def _head(self, x: str) -> None:
         config = self.config
-        h = self._norm("final_norm", x, stream=self.stream)
+        h, gain = self._normal("final_norm", x), self._gain("final_norm")
         name = "embedding" if "head" not in self._names else "head"
         parts = []
         for first in range(0, config.vocabulary, MOST_COLUMNS):
             count = min(MOST_COLUMNS, config.vocabulary - first)
 
             def rows(first: int = first, count: int = count) -> Array:
-                return self.source.rows(name, first, count) * self.source.get("final_norm")
+                return self.source.rows(name, first, count) * gain
 
             def bias(first: int = first, count: int = count) -> Array:
                 return self.source.get("head.bias")[first : first + count]

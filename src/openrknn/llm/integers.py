@@ -13,7 +13,6 @@ from openrknn.compiler.errors import OptionError
 from openrknn.compiler.ir import StoredWeights
 from openrknn.llm.quantise.model import Quantised
 from openrknn.llm.quantise.products import Int4Product, Int8Product
-from openrknn.llm.weights import WeightSource
 
 Array = npt.NDArray[Any]
 
@@ -78,13 +77,6 @@ class IntegerProducts:
         """Of one weight of a product."""
         found = self._products.get(name)
         return 2.0 if found is None else 1.0 if isinstance(found, Int8Product) else 0.5
-
-    def check(self, source: WeightSource) -> None:
-        """Weights of norms have to be in the products already: these were rounded with them."""
-        for layer in range(source.config.layers if self._products else 0):
-            for name in (f"layers.{layer}.attention_norm", f"layers.{layer}.ffn_norm"):
-                if not np.all(source.get(name) == 1):
-                    raise OptionError(f"{name} is not folded into its products; quantise the model with rotation")
 
     def of(
         self, names: tuple[str, ...], *, factors: Array | None = None, order: Array | None = None,

@@ -65,17 +65,20 @@ def test_the_npu_gives_what_the_integers_say(chip: str, quantised: Quantised, ex
     assert rounding < 0.01
 
 
-def test_norms_behind_attention_and_feed_forward() -> None:
-    """Gemma 3: the stream is not rotated, but norms in front of products are folded."""
-    source = MemorySource(**CHANGES | GEMMA)
-    quantised = quantise_language(source, TEXTS, prefix=1, online=True)
+@pytest.mark.parametrize(("changes", "rotate"), [(GEMMA, None), ({}, False)], ids=["gemma3", "not rotated"])
+def test_norms_that_keep_their_weights(changes: dict[str, Any], rotate: bool | None) -> None:
+    """Gemma 3: norms behind attention and feed-forward forbid a rotation of the stream."""
+    source = MemorySource(**CHANGES | changes)
+    quantised = quantise_language(source, TEXTS, prefix=1, rotate=rotate, online=rotate is None)
     engine, reference = QuantisedEngine(quantised), ReferenceEngine(source)
     expected = engine.forward(engine.new_cache(), TOKENS, all_logits=True)
     wanted = reference.forward(reference.new_cache(), TOKENS, all_logits=True)
     with NpuEngine(compile_language(quantised, capacity=64, prefill=()).data, "software") as npu:
         found = npu.forward(npu.new_cache(), TOKENS, all_logits=True)
-    rounding = divergence(wanted, expected)
-    assert divergence(expected, found) < rounding < 0.05
+    errors = np.square(found - expected).sum(axis=1) / np.square(expected).sum(axis=1)
+    assert errors.max() < 5e-3
+    assert np.median(errors) < 2e-5  # in single tokens an input moves by a step of int8, which is more
+    assert divergence(wanted, expected) < 0.05
 
 
 def test_int8_takes_less_room(quantised: Quantised) -> None:
@@ -96,8 +99,6 @@ def test_a_prefix_alone_is_a_constant(quantised: Quantised, expected: Floats) ->
 
 def test_what_cannot_be_compiled_is_named(quantised: Quantised) -> None:
     source = MemorySource(**CHANGES)
-    with pytest.raises(OptionError, match="quantise the model with rotation"):
-        compile_language(quantise_language(source, TEXTS, rotate=False), capacity=32, prefill=())
     narrow = quantise_language(source, TEXTS, precision="w4a16", group=32)
     o = narrow.products["layers.0.o"]
     assert isinstance(o, Int4Product)

@@ -9,7 +9,7 @@ import pytest
 
 from openrknn.errors import UnsupportedError
 from openrknn.llm.quantise.hadamard import is_hadamard, rotation
-from openrknn.llm.quantise.rotate import RotatedSource
+from openrknn.llm.quantise.rotate import RotatedSource, TurnedSource
 from openrknn.llm.reference import ReferenceEngine
 from openrknn.llm.weights import WeightSource
 
@@ -58,13 +58,13 @@ def test_a_rotated_model_has_the_same_logits(changes: dict[str, Any], *, heads: 
 
 
 @pytest.mark.parametrize("changes", [{"post_norms": True}, {"post_norms": True, "query_key_norm": True}, {}], ids=str)
-def test_norms_are_folded_without_a_rotation_of_the_stream(changes: dict[str, Any]) -> None:
+def test_heads_turn_without_the_stream(changes: dict[str, Any]) -> None:
     source = MemorySource(**changes)
-    folded = RotatedSource(source, stream=False)
-    expected, found = logits(source), logits(folded)
+    turned = TurnedSource(source)
+    expected, found = logits(source), logits(turned)
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max())
-    assert np.array_equal(folded.get("layers.1.ffn_norm"), np.ones(48))
-    assert not np.array_equal(source.get("layers.1.ffn_norm"), np.ones(48))
+    assert np.array_equal(turned.get("layers.1.ffn_norm"), source.get("layers.1.ffn_norm"))
+    assert not np.allclose(turned.get("layers.1.o"), source.get("layers.1.o"))
 
 
 def test_a_rotation_spreads_what_is_large() -> None:

@@ -24,7 +24,7 @@ from openrknn.llm.quantise.products import (
     int8_scales,
     rounded,
 )
-from openrknn.llm.quantise.rotate import RotatedSource
+from openrknn.llm.quantise.rotate import RotatedSource, TurnedSource
 from openrknn.llm.quantise.rounding import round_by_data
 from openrknn.llm.weights import Floats, WeightSource
 
@@ -123,8 +123,9 @@ def quantise_language(
         raise ValueError("calibration needs at least one text of two tokens or more")
     turned: WeightSource = source
     if rotate or (rotate is None and source.config.norm == "rms" and source.config.norm_first):
-        turned = RotatedSource(source, stream=bool(rotate) or not source.config.post_norms, hidden=online)
-    turns: Mapping[str, int] = turned.online if isinstance(turned, RotatedSource) else {}
+        turns_stream = rotate or not source.config.post_norms
+        turned = (RotatedSource if turns_stream else TurnedSource)(source, hidden=online)
+    turns: Mapping[str, int] = turned.online if isinstance(turned, RotatedSource | TurnedSource) else {}
     if precision == "fp16":
         return Quantised(turned, precision, {}, (), prefix, turns)
     tell = progress or (lambda stage, done, of: None)

@@ -11,8 +11,9 @@ Three of them, each undone by the product behind it:
 Biases of the products that write into the stream turn with it. A tied head becomes a head of its own: the weights of
 the final norm are in it, and not in the embedding.
 
-A stream with norms behind its parts (Gemma 2 and 3) cannot be rotated, because these weight single channels. The
-weights of the norms in front of products are folded all the same, and the other two rotations stay.
+A stream with norms behind its parts (Gemma 2 and 3) cannot be rotated, because these weight single channels. The other
+two rotations stay. Norms keep their weights then: trained ones are small where the stream is large, so that what they
+give has even channels, and products with these weights in them would not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from openrknn.llm.quantise.hadamard import block_order, rotation, turn_blocks
 from openrknn.llm.weights import Floats, WeightSource
 
 _FOLDED = {"q": "attention_norm", "k": "attention_norm", "v": "attention_norm", "gate": "ffn_norm", "up": "ffn_norm"}
-_FOLDED_NORMS = ".attention_norm", ".ffn_norm", "final_norm", "embedding_norm"
 _STREAM = {"embedding", "positions", "types"}
 """Tables whose rows are added up to the stream."""
 
@@ -48,22 +48,12 @@ def check_rotatable(config: LanguageConfig) -> None:
         )
 
 
-class RotatedSource:
-    """A source of the same model with rotations folded in; each tensor is made when it is asked for."""
+class TurnedSource:
+    """A source of the same model with values of heads and what `down` reads rotated, but not the stream."""
 
-    def __init__(
-        self, source: WeightSource, *, stream: bool = True, heads: bool = True, hidden: bool = False
-    ) -> None:
-        """`stream`, `heads`, `hidden`: what is rotated."""
-        if stream:
-            check_rotatable(source.config)
-        self._source = source
-        self._names = tuple(source.names())
-        self._known = frozenset(self._names)
-        self.config = replace(source.config, tied_head=False)
-        self._stream = rotation(self.config.width).astype(np.float32) if stream else None
-        size = self.config.head_size
-        self._head = (rotation(size) if heads else np.eye(size)).astype(np.float32)
+    def __init__(self, source: WeightSource, *, heads: bool = True, hidden: bool = False) -> None:
+        self._source, self.config = source, source.config
+        self._head = rotation(self.config.head_size).astype(np.float32) if heads else None
         self._hidden = block_order(self.config.hidden) if hidden else None
         if hidden and self._hidden is None:
             raise UnsupportedError(
@@ -77,53 +67,72 @@ class RotatedSource:
         return {} if self._hidden is None else {"down": self._hidden}
 
     def names(self) -> Iterable[str]:
+        return self._source.names()
+
+    def get(self, name: str) -> Floats:
+        found = self._source.get(name)
+        if name.endswith(".v"):
+            return self._by_head(found)
+        if name.endswith(".v.bias"):
+            return self._by_head(found[:, None])[:, 0]
+        if name.endswith(".o"):
+            return self._by_head(found.T).T
+        if name.endswith(".down") and self._hidden is not None:
+            return turn_blocks(found, self._hidden)
+        return found
+
+    def rows(self, name: str, first: int, count: int) -> Floats:
+        if name.startswith("layers."):
+            return self.get(name)[first : first + count]
+        return self._source.rows(name, first, count)
+
+    def _by_head(self, columns: Floats) -> Floats:
+        """R.T times each head of [heads * head_size, ...]."""
+        if self._head is None:
+            return columns
+        parts = columns.reshape(-1, self.config.head_size, columns.shape[1])
+        return np.asarray(self._head.T @ parts).reshape(columns.shape)
+
+
+class RotatedSource:
+    """A source of the same model with all rotations folded in; each tensor is made when it is asked for."""
+
+    def __init__(self, source: WeightSource, *, heads: bool = True, hidden: bool = False) -> None:
+        check_rotatable(source.config)
+        self._source = TurnedSource(source, heads=heads, hidden=hidden)
+        self._names = tuple(source.names())
+        self._known = frozenset(self._names)
+        self.config = replace(source.config, tied_head=False)
+        self._stream = rotation(self.config.width).astype(np.float32)
+
+    @property
+    def online(self) -> dict[str, int]:
+        """Products whose input is rotated at run time: kind -> order of the blocks."""
+        return self._source.online
+
+    def names(self) -> Iterable[str]:
         return self._names if "head" in self._known else (*self._names, "head")
 
     def get(self, name: str) -> Floats:
         if name == "head":
             return self.rows(name, 0, self.config.vocabulary)
-        if name in _STREAM:
-            return self._into(self._source.get(name))
-        if name.endswith(_FOLDED_NORMS):
-            return np.ones_like(self._source.get(name))
-        return self._of_layer(name)
+        found = self._source.get(name)
+        prefix, _, kind = name.rpartition(".")
+        if name in _STREAM or name.endswith((".o.bias", ".down.bias")):
+            return found @ self._stream
+        if kind.endswith("_norm") and kind not in {"q_norm", "k_norm"}:
+            return np.ones_like(found)
+        if kind in _FOLDED:
+            return _weighted(found, self._source.get(f"{prefix}.{_FOLDED[kind]}")) @ self._stream
+        return self._stream.T @ found if kind in {"o", "down"} else found
 
     def rows(self, name: str, first: int, count: int) -> Floats:
         if name in _STREAM:
-            return self._into(self._source.rows(name, first, count))
+            return self._source.rows(name, first, count) @ self._stream
         if name == "head":
             stored = "head" if "head" in self._known else "embedding"
-            return self._into(_weighted(self._source.rows(stored, first, count), self._source.get("final_norm")))
+            return _weighted(self._source.rows(stored, first, count), self._source.get("final_norm")) @ self._stream
         return self.get(name)[first : first + count]
-
-    def _of_layer(self, name: str) -> Floats:
-        found = self._source.get(name)
-        prefix, _, rest = name.rpartition(".")
-        is_bias = rest == "bias"
-        kind = prefix.rpartition(".")[2] if is_bias else rest
-        if is_bias:
-            if kind in {"o", "down"}:
-                return self._into(found)
-            return self._by_head(found[:, None])[:, 0] if kind == "v" else found
-        if kind in _FOLDED:
-            found = self._into(_weighted(found, self._source.get(f"{prefix}.{_FOLDED[kind]}")))
-            return self._by_head(found) if kind == "v" else found
-        if kind == "o":
-            return self._into(self._by_head(found.T)).T
-        if kind == "down":
-            found = self._into(found.T).T
-            return found if self._hidden is None else turn_blocks(found, self._hidden)
-        return found
-
-    def _into(self, rows: Floats) -> Floats:
-        """Rows of the stream's channels, rotated."""
-        return rows if self._stream is None else rows @ self._stream
-
-    def _by_head(self, columns: Floats) -> Floats:
-        """R.T times each head of [heads * head_size, ...]."""
-        size = self.config.head_size
-        parts = columns.reshape(-1, size, columns.shape[1])
-        return np.asarray(self._head.T @ parts).reshape(columns.shape)
 
 
 def _weighted(matrix: Floats, norm: Floats) -> Floats:
