@@ -128,6 +128,16 @@ def test_rotated_int8_is_close_to_float(changes: dict[str, Any]) -> None:
     assert kl(turned, source) < 0.7 * kl(plain, source)
 
 
+def test_large_channels_are_seen_in_any_number_of_rows() -> None:
+    """Of more numbers than are looked at, none is of a channel that is left out."""
+    random = np.random.default_rng(3)
+    for rows in (400, 800, 1000, 1600):
+        numbers = random.normal(size=(rows, 640)).astype(np.float32)
+        numbers[:, 129] = 80 * np.sign(numbers[:, 129])
+        scale = choose_scale(Seen(float(np.abs(numbers).max()), [numbers]), "mse")
+        assert 127 * scale > 79
+
+
 def test_a_hidden_rotation_changes_nothing_in_float() -> None:
     source = MemorySource()
     assert kl(quantise_language(source, TEXTS, precision="fp16", online=True), source) < 1e-9

@@ -81,7 +81,8 @@ def choose_scale(seen: Seen, method: Ranges) -> float:
     numbers = seen.sample.reshape(-1)
     if method == "percentile":
         return usable_scale(max(float(np.quantile(np.abs(numbers), _PERCENTILE)), 1e-6) / INT8_MOST)
-    numbers = numbers[:: max(1, numbers.size // _FEW)]
+    # Whole rows: every n-th number may be of every n-th channel only, and miss those that are large.
+    numbers = seen.sample[:: max(1, numbers.size // _FEW)].reshape(-1)
     scales = max(seen.largest, 1e-6) * _SHARES / INT8_MOST
     errors = [
         float(np.square(np.clip(np.rint(numbers / scale), -INT8_MOST - 1, INT8_MOST) * scale - numbers).mean())
