@@ -71,6 +71,7 @@ ALLOWED = {
     "compiler/sequence/tables.py": "what is cheap enough to go into a table of tokens",
     "cost/macs.py": FILE,
     "partition/view.py": "which formula counts the products",
+    "runtime/program/cpu.py": "which operators only move numbers",
     "runtime/operators/rearrange.py": HANDLER,
     "runtime/operators/unary.py": HANDLER,
     "runtime/operators/binary.py": HANDLER,

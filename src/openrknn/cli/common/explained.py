@@ -49,6 +49,7 @@ PAGES: dict[str, str | None] = {
     "llm.errors.MissingPackageError": "install.md#extras",
     "llm.errors.MissingTensorError": "llm.md#files-and-families",
     "llm.errors.NotWeightsError": "llm.md#files-and-families",
+    "llm.errors.NumberRangeError": "llm.md#compile",
     "llm.errors.TemplateError": "llm.md#chat",
     "llm.errors.TokenizerError": "llm.md#files-and-families",
     "llm.errors.UnsupportedArchitectureError": "llm.md#files-and-families",
