@@ -1,4 +1,4 @@
-"""A token whose numbers are beyond fp16: in the ranges if texts start with it, an error if nobody has measured it."""
+"""A token whose numbers exceed fp16: ranges include it if texts start with it, otherwise it is an error."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class NpuEngine:
         if batch is not None and len(caches) >= batch.least:
             places = [self._activate(cache, batch.sequences, caches) for cache in caches]
             lengths = {place: len(cache.tokens) for cache, place in self._held.items()}
-            for place in self._places[: batch.sequences]:  # the graph reads those that nobody uses, too
+            for place in self._places[: batch.sequences]:  # the graph also reads those without a sequence
                 place.clear_behind(lengths.get(place, 0))
             turns = {
                 place.number: Turn(self._embedding[token], len(cache.tokens))

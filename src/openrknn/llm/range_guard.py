@@ -40,13 +40,17 @@ def wrong_rows(fresh: npt.NDArray[Any], first_layer: int, position: int) -> Numb
 
 def wrong_logits(logits: Floats) -> NumberRangeError | None:
     """What is wrong with rows of logits: infinite ones, or none that is not 0."""
-    if np.isfinite(logits).all() and logits.any(axis=-1).all():
+    if _are_computed(logits):
         return None
     return NumberRangeError(f"the logits are not finite or all zero: {_REMEDY}")
 
 
 def checked_hidden(rows: Floats) -> Floats:
     """The rows of a text's last layer; an error if they were not computed."""
-    if not (np.isfinite(rows).all() and rows.any(axis=-1).all()):
+    if not _are_computed(rows):
         raise NumberRangeError(f"the last layer's rows are not finite or all zero: {_REMEDY}")
     return rows
+
+
+def _are_computed(rows: Floats) -> bool:
+    return bool(np.isfinite(rows).all() and rows.any(axis=-1).all())
