@@ -285,6 +285,7 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #include "x86_product.h"
 
 #include "chain_template.h"
+#include "avx2_singles.h"
 #include "half_dpu.h"
 #include "half_pixel.h"
 #include "float_template.h"

@@ -118,7 +118,7 @@ def build(task: Task, limit: int, places: Places, cache: table.Cache) -> Chain:
 
 def _single(chain: Chain, facts: singles.Facts, places: Places, cache: table.Cache) -> ChainFlags:
     """What kernels need to do the same in single precision."""
-    if not cache.has_singles or (facts.table is not None and not cache.has_byte_tables):
+    if not cache.has_singles:
         return ChainFlags(0)
     found = None if facts.table is None else cache.bytes_of(facts.table, facts.norm)
     flags, chain.sum_limit = singles.flags_of(facts, found)

@@ -16,8 +16,8 @@ from openrknn.npu.native import table
 from openrknn.npu.native.packs import Packs, pack_name
 
 INT8_MAGNITUDE = 128
-_BYTE_TABLE_KERNELS = {Kernels.NEON, Kernels.DOTPROD, Kernels.I8MM}
-_SINGLE_KERNELS = _BYTE_TABLE_KERNELS | {Kernels.VNNI, Kernels.AMX}
+_DOUBLE_KERNELS = {Kernels.TILES, Kernels.SCALAR}
+"""Which compute chains in double precision alone."""
 
 
 class KernelContext:
@@ -30,9 +30,7 @@ class KernelContext:
         self.library = library
         self.kernels = kernels
         self._others, self._digest = packs if constants_digest else None, constants_digest
-        self.tables = table.Cache(
-            has_singles=kernels in _SINGLE_KERNELS, has_byte_tables=kernels in _BYTE_TABLE_KERNELS
-        )
+        self.tables = table.Cache(has_singles=kernels not in _DOUBLE_KERNELS)
         self.converters: dict[object, npt.NDArray[np.int8]] = {}
         """Tables of input converters by what they were made from."""
         self._packed: dict[object, npt.NDArray[np.uint8]] = {}

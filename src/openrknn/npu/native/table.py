@@ -101,10 +101,10 @@ class Curve(NamedTuple):
 class Cache(dict[object, Table]):
     """Tables by what they were made from: all tasks of an operator share one."""
 
-    def __init__(self, *, has_singles: bool = True, has_byte_tables: bool = True) -> None:
+    def __init__(self, *, has_singles: bool = True) -> None:
         super().__init__()
-        self.has_singles, self.has_byte_tables = has_singles, has_byte_tables
-        """Whether kernels compute chains in single precision, and those with a table too (a byte for each number)."""
+        self.has_singles = has_singles
+        """Whether kernels compute chains in single precision, with a byte for each number where there is a table."""
         self._bytes: dict[object, Bytes | None] = {}
         self._curves: dict[object, Curve] = {}
 
