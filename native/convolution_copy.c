@@ -104,7 +104,20 @@ static void copy_picture_row(const convolution *c, int32_t row)
     }
 }
 
-/* Atoms that are converted or widened on the way. */
+/* Atoms that are widened on the way: nothing is decided in the loop. */
+static void widen_atoms(uint8_t *restrict target, const uint8_t *source, int32_t count, int64_t stride)
+{
+    for (int32_t i = 0; i < count; i++, source += stride, target += ATOM * sizeof(int16_t)) {
+        int8_t bytes[ATOM];
+        int16_t wide[ATOM];
+        memcpy(bytes, source, sizeof bytes);
+        for (int32_t lane = 0; lane < ATOM; lane++)
+            wide[lane] = bytes[lane];
+        memcpy(target, wide, sizeof wide);
+    }
+}
+
+/* Atoms that are converted on the way, and maybe widened. */
 static void change_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
 {
     for (int32_t i = 0; i < count; i++, source += stride, target += c->element) {
@@ -123,7 +136,9 @@ static void change_atoms(const convolution *c, uint8_t *target, const uint8_t *s
 
 static void copy_atoms(const convolution *c, uint8_t *target, const uint8_t *source, int32_t count, int64_t stride)
 {
-    if (c->step->converter || c->kernels->input_bytes == 2)
+    if (!c->step->converter && c->kernels->input_bytes == 2 && c->element == ATOM * (int32_t)sizeof(int16_t))
+        widen_atoms(target, source, count, stride);
+    else if (c->step->converter || c->kernels->input_bytes == 2)
         change_atoms(c, target, source, count, stride);
     else if (stride == ATOM && c->element == ATOM)
         memcpy(target, source, (size_t)count * ATOM);
