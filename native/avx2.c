@@ -298,6 +298,7 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #include "general_template.h"
 #include "pool_template.h"
 #include "product_template.h"
+#include "product_floats.h"
 
 /* 16 times 16 entries: the upper half of a byte says which register, the lower half which entry. */
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)

@@ -306,6 +306,7 @@ ALWAYS_INLINE product_sums product_add(product_sums sums, product_bytes a, produ
 #include "general_template.h"
 #include "pool_template.h"
 #include "product_template.h"
+#include "product_floats.h"
 
 /* Four times 64 entries; TBL gives 0, and TBX keeps what is there, for indices outside their part. */
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)

@@ -1,10 +1,9 @@
 /*
  * Products of matrices, for any instruction set: a few rows of A by a few columns of B at a time, whose sums are
  * registers. Numbers that are multiplied with each other lie behind each other on both sides, so nothing is packed: B is
- * read where it is, once. For floating point, runs of B become panels for float_template.h here.
+ * read where it is, once. product_floats.h has floating point.
  *
- * Before this file comes what float_template.h needs, turn_floats, which turns 16 x 16 floats, turn_halves (with
- * TURNS_HALVES) where 16 x 16 halves are better turned before they are floats, and for integers, of 32 numbers:
+ * Before this file comes, of 32 numbers:
  *     product_bytes                 the type, product_load (bytes) and product_load_nibbles (4 bits, the lower half
  *                                   first), and for 16 of them product_unpack(from, to)
  *     product_sums                  the type, product_none(), product_add(sums, of A, of B) and product_total(sums)
@@ -112,52 +111,6 @@ ALWAYS_INLINE void integer_tile(const product_task *task, int32_t row, int32_t c
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- floating point */
-
-/* 16 rows of a column as floats. */
-ALWAYS_INLINE void column_run_floats(const uint8_t *at, const int32_t format, int32_t zero, float32 *out)
-{
-    int8_t bytes[16];
-    if (format == OPENRKNN_FP16) {
-        halves_to_floats(at, out);
-        halves_to_floats(at + ATOM, out + 8);
-        return;
-    }
-    if (format == OPENRKNN_INT8)
-        memcpy(bytes, at, sizeof bytes);
-    else
-        product_unpack(at, bytes);
-    for (int32_t i = 0; i < 16; i++)
-        out[i] = (float32)(bytes[i] - zero);
-}
-
-ALWAYS_INLINE void columns_of(const float_columns *task, float32 *panel, const int32_t format)
-{
-    float32 rows[16][16];
-#ifdef TURNS_HALVES
-    if (format == OPENRKNN_FP16 && task->columns == 16) {
-        turn_halves(task->at, task->column, panel);
-        return;
-    }
-#endif
-    for (int32_t c = task->columns; c < 16; c++)
-        memset(rows[c], 0, sizeof rows[c]);
-    for (int32_t c = 0; c < task->columns; c++)
-        column_run_floats(task->at + c * task->column, format, task->zeros ? task->zeros[c] : 0, rows[c]);
-    turn_floats(rows[0], panel);
-}
-
-/* 16 rows of 16 columns become a panel [row][column]. */
-static void float_columns_run(const float_columns *task, float32 *panel)
-{
-    if (task->format == OPENRKNN_FP16)
-        columns_of(task, panel, OPENRKNN_FP16);
-    else if (task->format == OPENRKNN_INT8)
-        columns_of(task, panel, OPENRKNN_INT8);
-    else
-        columns_of(task, panel, OPENRKNN_INT4);
-}
-
 #define ROWS_OF(tile, count, width, what, first)                                                                        \
     do {                                                                                                               \
         int32_t column = 0;                                                                                            \
@@ -187,26 +140,4 @@ PRODUCT(product_of_nibbles, integer_tile, 1)
 static void product(const product_task *task)
 {
     (task->format == OPENRKNN_INT8 ? product_of_bytes : product_of_nibbles)(task);
-}
-
-static void widen(const uint8_t *halves, float32 *out, int32_t count)
-{
-    int32_t i = 0;
-    uint16_t half;
-    for (; i + 8 <= count; i += 8)
-        halves_to_floats(halves + 2 * i, out + i);
-    for (; i < count; i++) {
-        memcpy(&half, halves + 2 * i, sizeof half);
-        out[i] = half_to_float(half);
-    }
-}
-
-/* Of numbers: what a NaN becomes depends on the instruction set. */
-static void narrow(const float32 *from, uint16_t *halves, int64_t count)
-{
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        floats_to_halves(from + i, halves + i);
-    for (; i < count; i++)
-        halves[i] = float_to_half(from[i]);
 }

@@ -227,6 +227,7 @@ ALWAYS_INLINE void turn_floats(const float32 *from, float32 *to)
 #include "general_template.h"
 #include "pool_template.h"
 #include "product_template.h"
+#include "product_floats.h"
 
 static void map(const int8_t *table, const uint8_t *source, uint8_t *target, int64_t bytes)
 {
