@@ -32,6 +32,7 @@ from tests.npu.loaded import load  # noqa: E402
 
 INSTRUCTIONS = {
     Kernels.NEON: "smlal", Kernels.DOTPROD: "sdot", Kernels.I8MM: "smmla", Kernels.AVX2: "vpmaddwd",
+    Kernels.AVXVNNI: "avx-vnni",
     Kernels.VNNI: "vpdpbusd", Kernels.AMX: "tdpbssd",
 }  # fmt: skip
 """What each set multiplies int8 with; AMX leaves depthwise convolutions and first layers to VNNI."""

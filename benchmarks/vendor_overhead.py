@@ -110,7 +110,7 @@ def _native_for_arm(compiler: str, folder: Path) -> None:
     (folder / "_native").mkdir()
     names = ("arrange", "convolution", "cpu", "dpu", "element", "half", "run", "scalar", "threads")
     rest = [path.stem for path in native.glob("*.c") if path.stem not in names]
-    known = {"avx2", "vnni", "amx", "neon", "dotprod", "i8mm"}
+    known = {"avx2", "avxvnni", "vnni", "amx", "neon", "dotprod", "i8mm"}
     sources = [native / f"{name}.c" for name in (*names, *(name for name in rest if name not in known))]
     options = ("-ffp-contract=off", "-fno-math-errno", "-pthread", "-std=gnu11")
     compiled(compiler, folder / "_native" / "libopenrknn.so", *sources, options=options)

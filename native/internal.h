@@ -386,9 +386,28 @@ typedef struct {
     void (*product)(const product_task *task);
 } tile_kernels;
 
+/* What a set with 8-bit products in vectors has of its own; another set has the rest. */
+typedef struct {
+    int32_t products, offset;
+    int64_t (*block_bytes)(int32_t taps, int32_t is_picture);
+    void (*store)(uint8_t *block, int32_t tap, int32_t is_picture, const int16_t *weights);
+    void (*segment)(const segment_task *task);
+    void (*window)(const window_task *task);
+    int64_t (*strip_bytes)(int32_t width);
+    void (*store_strip)(uint8_t *packed, int32_t width, const int16_t *weights, const int32_t *corrections);
+    void (*depthwise)(const depthwise_task *task);
+    void (*product)(const product_task *task);
+} dot_kernels;
+
 extern const kernel_set kernels_scalar;
 #ifdef OPENRKNN_HAS_AVX2
 extern const kernel_set kernels_avx2;
+#endif
+#ifdef OPENRKNN_HAS_AVXVNNI
+extern const dot_kernels kernels_avxvnni;
+#endif
+#ifdef OPENRKNN_HAS_AVXVNNI_EVEX
+extern const dot_kernels kernels_avxvnni_evex;
 #endif
 #ifdef OPENRKNN_HAS_VNNI
 extern const kernel_set kernels_vnni;

@@ -39,7 +39,8 @@ enum {
     OPENRKNN_KERNELS_DOTPROD = 5,
     OPENRKNN_KERNELS_I8MM = 6,
     OPENRKNN_KERNELS_TILES = 7, /* those of AMX in plain C: for tests */
-    OPENRKNN_KERNELS_COUNT = 8,
+    OPENRKNN_KERNELS_AVXVNNI = 8,
+    OPENRKNN_KERNELS_COUNT = 9,
 };
 
 /* Number formats: the precision codes of the NPU. */

@@ -45,12 +45,44 @@ static kernel_set with_tiles(const kernel_set *rest, const tile_kernels *own, co
     return set;
 }
 
+#if defined(OPENRKNN_HAS_AVX2) && defined(OPENRKNN_HAS_AVXVNNI)
+static kernel_set with_dots(const kernel_set *rest, const dot_kernels *own, uint32_t needs)
+{
+    kernel_set set = *rest;
+    set.name = "avxvnni";
+    set.needs |= needs;
+    set.products = own->products;
+    set.input_bytes = 1;
+    set.folds = 0;
+    set.weight_offset = set.product_offset = own->offset;
+    set.block_bytes = own->block_bytes;
+    set.store = own->store;
+    set.segment = own->segment;
+    set.window = own->window;
+    set.strip_bytes = own->strip_bytes;
+    set.store_strip = own->store_strip;
+    set.depthwise = own->depthwise;
+    set.product = own->product;
+    return set;
+}
+#endif
+
 /* Sets that have only some kernels of their own. */
 __attribute__((constructor)) static void complete_sets(void)
 {
     static kernel_set tiles;
     tiles = with_tiles(&kernels_scalar, &kernels_tiles, "tiles", 0);
     sets[OPENRKNN_KERNELS_TILES] = &tiles;
+#if defined(OPENRKNN_HAS_AVX2) && defined(OPENRKNN_HAS_AVXVNNI)
+    static kernel_set dots;
+    dots = with_dots(&kernels_avx2, &kernels_avxvnni, OPENRKNN_CPU_AVXVNNI);
+#ifdef OPENRKNN_HAS_AVXVNNI_EVEX
+    const uint32_t features = openrknn_cpu_features();
+    if (!(features & OPENRKNN_CPU_AVXVNNI) && features & OPENRKNN_CPU_AVX512VNNI)
+        dots = with_dots(&kernels_avx2, &kernels_avxvnni_evex, OPENRKNN_CPU_AVX512VNNI);
+#endif
+    sets[OPENRKNN_KERNELS_AVXVNNI] = &dots;
+#endif
 #if defined(OPENRKNN_HAS_AMX) && defined(OPENRKNN_HAS_VNNI)
     static kernel_set amx;
     amx = with_tiles(&kernels_vnni, &kernels_amx, "amx", OPENRKNN_CPU_AMXINT8);
@@ -88,7 +120,7 @@ void openrknn_narrow(const float *source, uint16_t *target, int64_t count)
     static uint32_t known; /* every thread finds the same */
     uint32_t available = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (!available) {
-        available = openrknn_kernels_available() & ~(1u << OPENRKNN_KERNELS_TILES);
+        available = openrknn_kernels_available() & ~(1u << OPENRKNN_KERNELS_TILES | 1u << OPENRKNN_KERNELS_AVXVNNI);
         __atomic_store_n(&known, available, __ATOMIC_RELAXED);
     }
     sets[31 - __builtin_clz(available)]->narrow(source, target, count);

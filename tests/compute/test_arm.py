@@ -54,7 +54,7 @@ FLAGS = {
     "dotprod": ["-march=armv8.2-a+dotprod"],
     "i8mm": ["-march=armv8.2-a+dotprod+i8mm"],
 }
-OTHERS = {"amx", "avx2", "vnni"}
+OTHERS = {"amx", "avx2", "avxvnni", "avxvnni_evex", "vnni"}
 
 
 def build(folder: Path) -> None:

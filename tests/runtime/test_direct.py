@@ -24,7 +24,7 @@ SHAPES = [(1, 32, 32), (3, 64, 96), (4, 96, 32), (9, 256, 64), (37, 128, 64), (7
 pytestmark = pytest.mark.skipif(not is_available(), reason="the native library is not built")
 
 
-@pytest.fixture(params=["tiles", "scalar", "avx2", "vnni", "amx", "neon", "dotprod", "i8mm"])
+@pytest.fixture(params=["tiles", "scalar", "avx2", "avxvnni", "vnni", "amx", "neon", "dotprod", "i8mm"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name = str(request.param)
     if name not in [one.name.lower() for one in native.available()]:

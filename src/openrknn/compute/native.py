@@ -51,6 +51,7 @@ class Kernels(enum.IntEnum):
     TILES = 7
     SCALAR = 0
     AVX2 = 1
+    AVXVNNI = 8
     VNNI = 2
     AMX = 3
     NEON = 4
