@@ -8,6 +8,8 @@ With one thread that is the time of the processor, which on a quiet machine is t
 gain is told by the time that passes. Virtual processors often share one real one: what two processes with one thread
 each gain when they run at the same time is told too, and nobody can gain more. On a busy machine `--realtime` (as root)
 puts the turn of each engine before everything else.
+`--hide-avx512` hides AVX-512 and AMX from all engines (hidden_cpuid.c), so that this processor stands for one without:
+with AVX-VNNI if it has that, else with AVX2. It is still this processor, with its caches and its clock.
 PYTHON is an interpreter that has onnxruntime (or rknn-toolkit2 2.5.0); an engine that is not there is said to be
 missing.
 
@@ -24,6 +26,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass, field
 from datetime import date
@@ -149,7 +152,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     by_name = {engine.name: engine for engine in working}
     ours, twin = by_name[ONE], Engine(ONE, by_name[ONE].command)
     for engine in (*working, twin):
-        engine.environment = {"REALTIME": "1"} if arguments.realtime else {}
+        engine.environment = arguments.environment | ({"REALTIME": "1"} if arguments.realtime else {})
     together: list[float] = []
     try:
         for engine in (*working, twin):
@@ -243,10 +246,25 @@ def page(results: list[dict[str, Any]], rounds: int) -> str:
     return "\n".join(lines)
 
 
+def hiding(folder: Path) -> dict[str, str]:
+    """The environment of a process that sees no AVX-512."""
+    library = folder / "hidden_cpuid.so"
+    source = Path(__file__).with_name("hidden_cpuid.c")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
 def main() -> None:
     """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(Path(folder))
+
+
+def run(folder: Path) -> None:
+    """The command; `folder` is there until it ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--onnxruntime", metavar="PYTHON", help="a Python with onnxruntime (default: this one)")
+    parser.add_argument("--hide-avx512", action="store_true", help="hide AVX-512 and AMX from the engines (Intel)")
     parser.add_argument("--simulator", metavar="PYTHON", help="a Python with rknn-toolkit2")
     parser.add_argument("--models", type=Path, default=MODELS, help="folder of the models (default: %(default)s)")
     parser.add_argument("--net", choices=NETS, action="append", help="only this one (may be repeated)")
@@ -257,9 +275,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.page and arguments.net:
         parser.error("the page shows all nets; leave out --net")
+    if arguments.page and arguments.hide_avx512:
+        parser.error("the page is about the whole processor; leave out --hide-avx512")
+    arguments.environment = hiding(folder) if arguments.hide_avx512 else {}
     if not arguments.models.is_dir():
         parser.error(f"there is no folder {arguments.models}; --models says where the models are")
-    table = Table(*COLUMNS, title="one inference, and how many times as fast openrknn is (1 thread)")
+    table = Table(*COLUMNS)
     results = []
     console = Console(stderr=arguments.json, width=None if sys.stdout.isatty() else 150)
     for name in arguments.net or NETS:
@@ -269,6 +290,8 @@ def main() -> None:
         for engine, about in results[-1]["engines"].items():
             if about.get("error"):
                 console.print(f"  {engine} is missing: {about['error']}", highlight=False)
+    kernels = {found["kernels"] for result in results for found in result["engines"].values() if "kernels" in found}
+    table.title = f"one inference, and how many times as fast openrknn is (1 thread, {', '.join(sorted(kernels))})"
     console.print(table)
     if arguments.json:
         print(json.dumps(results, indent=2))
