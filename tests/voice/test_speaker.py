@@ -158,6 +158,15 @@ def test_windows_are_the_sentence_in_pieces(speak: Speaker) -> None:
     np.testing.assert_array_equal(np.concatenate([part.samples for part in parts]), whole.samples)
 
 
+def test_a_break_at_the_end_is_silence(speak: Speaker) -> None:
+    plain, ended = (
+        speak(f"<speak>abc def.{end}</speak>", seed=5, noise_w=0.0) for end in ("", '<break time="1.5s"/>')
+    )  # fmt: skip
+    assert len(ended.samples) == len(plain.samples) + 24000
+    assert not ended.samples[-24000:].any()
+    assert len(speak.said('<speak>abc<break time="1s"/></speak>')) == 1
+
+
 def test_speakers_and_scales(speak: Speaker) -> None:
     assert speak.speakers == {"p0": 0, "p1": 1, "p2": 2}
     assert speak.speaker_number("p2") == speak.speaker_number(2) == speak.speaker_number("2") == 2
@@ -274,9 +283,29 @@ def test_command(
     assert "p2" in capsys.readouterr().out
 
 
+def test_what_was_said_before_an_error_is_kept(
+    voice: VoiceSet, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    out = tmp_path / "a.wav"
+    words = ["speak", "-o", str(out), "--voice", str(voice.folder), "--device", "software"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abc.\n<speak>\n<b>def</b></speak>\n")))
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert "line 2: <b> is not understood" in told.err
+    assert f"wrote {out}" in told.out
+    with wave.open(str(out)) as file:
+        assert file.getnframes() > 1000
+    kept = out.read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"...\n")))
+    assert main([*words, "--force"]) == 2
+    assert "nothing to say" in capsys.readouterr().err
+    assert out.read_bytes() == kept
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["abc\udcfc", "-o", "a.wav"], "is not UTF-8"),
         (["abc"], "nowhere to speak to"),
         (["abc", "-o", "/nowhere/at/all.wav"], "no such directory"),
         (["abc", "-o", "a.wav", "--speaker", "9"], "speaker '9'"),

@@ -75,7 +75,10 @@ def test_ssml_parts() -> None:
         Utterance("ja", voice="p2", language="de"), Utterance(" 22nd"),
     ]  # fmt: skip
     assert is_ssml('<?xml version="1.0"?>\n<speak>x</speak>')
+    assert is_ssml("<!-- a note --><speak>x</speak>")
+    assert is_ssml("<speak/>")
     assert not is_ssml("x <speak>")
+    assert not is_ssml("<speaker> is a tag")
 
 
 REFUSED = {

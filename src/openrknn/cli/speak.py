@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
+from openrknn.errors import RknnError
 
 if TYPE_CHECKING:
     from openrknn.voice.audio import Audio
@@ -29,7 +30,6 @@ EXAMPLES = (
     'openrknn speak "Good morning." --play --voice VOICE.onnx --speaker p225 --length-scale 1.2 --seed 7',
     'openrknn speak "Hello" --phonemes --voice VOICE.onnx      what would be said, as phonemes and numbers',
 )
-_LONGEST_LINE = 1 << 16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, output: Output) -> int:
-    """Speak."""
+    """Speak; what was said before an error in a later line is kept."""
     from openrknn.voice.speaker import Speaker
 
     is_raw = arguments.output == "-"
@@ -80,14 +80,22 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
             opened = perf_counter()
             with _sinks(arguments, speak.rate) as sinks:
                 spoken, first = 0, 0.0
-                for piece in _pieces(speak, arguments):
-                    first = first or perf_counter() - opened
-                    spoken += len(piece.samples)
-                    for sink in sinks:
-                        sink(piece)
-            if not spoken:
-                raise CommandError("there was nothing to say on standard input")
+                problem: BaseException | None = None
+                try:
+                    for piece in _pieces(speak, arguments):
+                        first = first or perf_counter() - opened
+                        spoken += len(piece.samples)
+                        for sink in sinks:
+                            sink(piece)
+                except (KeyboardInterrupt, ValueError, RknnError) as error:
+                    if not spoken:  # nothing was said, so no file is written
+                        raise
+                    problem = error
+                if not spoken:
+                    raise CommandError("there was nothing to say on standard input")
             _report(speak, arguments, output, (start, opened, first, spoken / speak.rate))
+            if problem is not None:
+                raise problem
     except ValueError as error:
         raise CommandError(str(error)) from error
     return 0
@@ -107,16 +115,16 @@ def _only_voice() -> str:
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+    from openrknn.voice.text.reading import texts
+
     if arguments.text != "-":
+        if any("\udc80" <= letter <= "\udcff" for letter in arguments.text):  # bytes that the locale does not know
+            raise CommandError(f"the text {arguments.text!r:.60} is not UTF-8; convert it, or set a UTF-8 locale")
         yield arguments.text
         return
     if sys.stdin.isatty():
         raise CommandError('no text; give it as an argument ("..."), or by a pipe')
-    stream = sys.stdin.buffer
-    while line := stream.readline(_LONGEST_LINE):
-        text = line.decode(errors="replace").strip()
-        if any(letter.isalnum() for letter in text):
-            yield text
+    yield from texts(sys.stdin.buffer, "standard input")
 
 
 def _pieces(speak: Speaker, arguments: argparse.Namespace) -> Iterator[Audio]:

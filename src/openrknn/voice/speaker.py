@@ -46,9 +46,9 @@ FAMILIES: dict[str, Callable[[VoiceSet, str], Talker]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A sentence and how it is said."""
+    """A sentence and how it is said; without one, the silence at the end."""
 
-    said: Said
+    said: Said | None
     scales: Scales
     speaker: int
     pause: float
@@ -143,7 +143,7 @@ class Speaker(Closing):
     def said(self, text: str, *, speaker: str | int | None = None, as_written: bool = False) -> list[Said]:
         """What would be said: phonemes and numbers of each sentence."""
         plan = self._plan(text, speaker, self.talker.default_scales, 0.0, as_written=as_written)
-        return [piece.said for piece in plan]
+        return [piece.said for piece in plan if piece.said]
 
     def _scales(self, noise: float | None, length: float | None, noise_w: float | None) -> Scales:
         usual = self.talker.default_scales
@@ -177,12 +177,18 @@ class Speaker(Closing):
                 )  # fmt: skip
                 silence, is_continued = 0.0, False
             is_continued = not part.text.rstrip().endswith((".", "!", "?")) and not part.text.endswith("\n\n")
+        if found and silence:
+            found.append(_Piece(None, scales, found[-1].speaker, silence))
         return found
 
     def _spoken(self, plan: list[_Piece], seed: int | None, level: _Level | None) -> Iterator[Audio]:
         """Each piece has chance of its own, so that a sentence is the same behind others."""
         roots = np.random.SeedSequence(seed).spawn(len(plan))
         for piece, root in zip(plan, roots, strict=True):
+            before = np.zeros(round(piece.pause * self.rate), np.float32)
+            if piece.said is None:
+                yield Audio(before, self.rate)
+                continue
             random = np.random.default_rng(root)
             windows: Iterable[Samples] = self._locked(
                 self.talker.speak(piece.said.ids, piece.scales, piece.speaker, random)
@@ -194,7 +200,6 @@ class Speaker(Closing):
                     whole = resample(whole, round(self.rate * 2 ** (piece.pitch / 12)), self.rate)
                 windows = [whole if level is None else level.of(whole, self.rate)]
             gain = np.float32(10 ** (piece.volume / 20))
-            before = np.zeros(round(piece.pause * self.rate), np.float32)
             for samples in windows:
                 yield Audio(np.clip(np.concatenate([before, samples * gain]), -1.0, 1.0), self.rate)
                 before = before[:0]

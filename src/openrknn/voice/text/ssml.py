@@ -53,8 +53,8 @@ class Break:
 
 
 def is_ssml(text: str) -> bool:
-    """Whether it is SSML: it begins with `<speak`, or an XML declaration before that."""
-    return re.match(r"\s*(?:<\?xml[^>]*\?>\s*)?<speak[\s>]", text) is not None
+    """Whether it is SSML: it begins with `<speak`, or with what only XML has before that (`<?xml`, `<!`)."""
+    return re.match(r"\s*<(?:\?xml\b|!--|!DOCTYPE\b|(?:\w+:)?speak(?:[\s/>]|$))", text, re.IGNORECASE) is not None
 
 
 def parse_ssml(text: str) -> list[Utterance | Break]:
@@ -63,7 +63,7 @@ def parse_ssml(text: str) -> list[Utterance | Break]:
         raise SsmlError(f"SSML of {len(text)} letters; at most {LARGEST} are read at once")
     reader = _Reader()
     try:
-        reader.parser.Parse(text.encode("utf-8", "replace"), True)
+        reader.parser.Parse(text.strip().encode("utf-8", "replace"), True)
     except expat.ExpatError as error:
         raise SsmlError(f"SSML, line {error.lineno}: {expat.ErrorString(error.code)}") from None
     return reader.finished()
@@ -71,7 +71,8 @@ def parse_ssml(text: str) -> list[Utterance | Break]:
 
 class _Reader:
     def __init__(self) -> None:
-        self.parser = expat.ParserCreate()
+        # The text is decoded already: what its declaration says of its bytes is over.
+        self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
