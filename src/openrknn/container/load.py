@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from openrknn import collecting
 from openrknn.chips import chip_for
 from openrknn.container import outer, v6
 from openrknn.container.bundle import is_bundle
@@ -22,6 +23,7 @@ _MINI_TEXT = 0x1003
 _FORMAT_VERSIONS = {1: V1, 6: V6}
 
 
+@collecting.paused()
 def load(source: Source, *, strict: bool = True) -> Model:
     """Parse a `.rknn`; nothing is executed and no device is needed.
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
+from openrknn import collecting
 from openrknn.cachefiles import Entry, FileCache, code_state
 from openrknn.chip import FAMILIES
 from openrknn.chips import Chip
@@ -127,6 +128,7 @@ class Programs:
             self._noted.clear()
         return self._decoder
 
+    @collecting.paused()
     def _made(self, job: Job, constants: set[Buffer], buffers: list[Buffer], key: str) -> Ready:
         from openrknn.npu.native import accelerate
         from openrknn.npu.state import CoreState

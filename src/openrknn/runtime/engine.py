@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from openrknn import collecting
 from openrknn.chips import Chip
 from openrknn.container.model import Model
 from openrknn.container.sizes import internal_bytes
@@ -241,6 +242,7 @@ class LocalEngine:
             self._internal = None
         self._store.release()
 
+    @collecting.paused()
     def _make(self, graph: int, places: Mapping[str, DeviceBuffer], borrowed: Collection[str] = ()) -> Program:
         return Program(
             self._model,

@@ -53,6 +53,11 @@ class Way:
         members["_original"], members["_read"], members["_way"] = config, 0, self
         return found
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._views.clear()
+        self._finished.clear()
+
     def has_read(self, config: object) -> int:
         """The bits of the fields of this very object that were read; see `_bits_of`."""
         read = 0
@@ -105,6 +110,11 @@ class Reading(Generic[S]):
         """RefusedError where the step says something that the way it goes has not heard of."""
         for field in self.used.unread(self.original):
             raise RefusedError(f"no kernel knows {field}")
+
+    def forget(self) -> None:
+        """The views and what was noted: each knows the other, which would be left to the garbage collector."""
+        for way in (self.shared, self.general, self.chain, self.table):
+            way.clear()
 
 
 def ignore(config: object, *names: str) -> None:

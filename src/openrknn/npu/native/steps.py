@@ -59,8 +59,11 @@ def build(step: Step, places: Places, context: KernelContext) -> StepStructure:
     _refuse_huge(step)
     _refuse_standing(step)
     reading = Reading(step)
-    structure = builder(reading, places, context)
-    reading.refuse_unread()
+    try:
+        structure = builder(reading, places, context)
+        reading.refuse_unread()
+    finally:
+        reading.forget()
     structure.kind, structure.kernels = structure.KIND, context.kernels
     overlap = places.check_order(in_place=_looks_at_one_place(step), operand_in_place=_operand_keeps_places(step))
     if overlap is not None:
