@@ -1,6 +1,11 @@
 /* Steps without a convolution: element-wise programs, maps, moves of atoms, reductions, pooling. */
 #include "internal.h"
 #include "turn.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 
 enum { LANES = 16 };
 
@@ -262,32 +267,60 @@ static inline int16_t order_of(uint16_t half)
     return (int16_t)(half ^ ((uint16_t)((int16_t)half >> 15) & 0x7fff));
 }
 
+typedef int16_t orders __attribute__((vector_size(ATOM))); /* order_of 8 of them */
+
+static inline orders lowest_of(orders a, orders b)
+{
+#ifdef __SSE2__
+    return (orders)_mm_min_epi16((__m128i)a, (__m128i)b);
+#elif defined(__ARM_NEON)
+    return (orders)vminq_s16((int16x8_t)a, (int16x8_t)b);
+#else
+    return (a & (a < b)) | (b & ~(a < b));
+#endif
+}
+
+static inline orders highest_of(orders a, orders b)
+{
+#ifdef __SSE2__
+    return (orders)_mm_max_epi16((__m128i)a, (__m128i)b);
+#elif defined(__ARM_NEON)
+    return (orders)vmaxq_s16((int16x8_t)a, (int16x8_t)b);
+#else
+    return (a & (a > b)) | (b & ~(a > b));
+#endif
+}
+
 /*
  * The usual case of fp16: some columns at a time, of each 8 channels at a time. `is_told` of a column is 0 where there is a
  * NaN, or a zero wins, and the order of channels counts.
  */
-enum { REDUCED = 32 };
-typedef int16_t orders __attribute__((vector_size(ATOM))); /* order_of 8 of them */
+enum { REDUCED = 32, REDUCED_AT_ONCE = 4 };
 
-static void reduced_halves(const openrknn_reduction *step, int32_t row, int32_t column, int32_t count, uint16_t *best_bits,
-                           uint8_t *is_told)
+/* Columns whose best numbers stay in registers. `count` is what compilers know, most of the time. */
+ALWAYS_INLINE void reduced_columns(const openrknn_reduction *step, int32_t row, int32_t column, const int32_t count,
+                                   uint16_t *best_bits, uint8_t *is_told)
 {
     enum { EACH = ATOM / 2, LOWEST = -31745, HIGHEST = 0x7c00 }; /* the infinities */
-    orders low[REDUCED], high[REDUCED];
+    const int32_t whole = step->channels / EACH, rest = step->channels % EACH;
+    orders low[REDUCED_AT_ONCE], high[REDUCED_AT_ONCE];
 
     for (int32_t c = 0; c < count; c++) {
         low[c] = (orders){0} + INT16_MAX;
         high[c] = (orders){0} + INT16_MIN;
     }
-    for (int32_t channel = 0; channel < step->channels; channel += EACH) {
-        const uint8_t *at = cube_row(&step->source, channel / EACH, row) + (int64_t)column * ATOM;
+    for (int32_t surface = 0; surface < whole + (rest != 0); surface++) {
+        const uint8_t *at = cube_row(&step->source, surface, row) + (int64_t)column * ATOM;
+#pragma GCC unroll 4
         for (int32_t c = 0; c < count; c++) {
             orders place;
             memcpy(&place, at + c * ATOM, sizeof place);
+            if (surface == whole) /* lanes behind the last channel do not count */
+                for (int32_t i = rest; i < EACH; i++)
+                    place[i] = place[0];
             place ^= place >> 15 & 0x7fff;
-            const orders is_less = place < low[c], is_more = place > high[c];
-            low[c] = (place & is_less) | (low[c] & ~is_less);
-            high[c] = (place & is_more) | (high[c] & ~is_more);
+            low[c] = lowest_of(low[c], place);
+            high[c] = highest_of(high[c], place);
         }
     }
     for (int32_t c = 0; c < count; c++) {
@@ -302,12 +335,22 @@ static void reduced_halves(const openrknn_reduction *step, int32_t row, int32_t 
     }
 }
 
+static void reduced_halves(const openrknn_reduction *step, int32_t row, int32_t column, int32_t count, uint16_t *best_bits,
+                           uint8_t *is_told)
+{
+    int32_t done = 0;
+    for (; done + REDUCED_AT_ONCE <= count; done += REDUCED_AT_ONCE)
+        reduced_columns(step, row, column + done, REDUCED_AT_ONCE, best_bits + done, is_told + done);
+    for (; done < count; done++)
+        reduced_columns(step, row, column + done, 1, best_bits + done, is_told + done);
+}
+
 static void reduction_unit(void *job, int32_t row)
 {
     const openrknn_reduction *step = job;
     int32_t size = step->format == OPENRKNN_INT8 ? 1 : 2, each = ATOM / size;
 
-    const int32_t has_halves = step->format == OPENRKNN_FP16 && step->channels % each == 0;
+    const int32_t has_halves = step->format == OPENRKNN_FP16;
     uint16_t found[REDUCED];
     uint8_t is_told[REDUCED];
 
