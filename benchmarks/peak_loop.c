@@ -1,13 +1,14 @@
 /*
- * The most products that one core of this processor can do, on registers alone: int8 (SDOT, SMMLA, SMLAL, TDPBSSD, VPDPBUSD
- * with 64 and 32 bytes, VPMADDWD) and single precision (FMA). One line for each instruction: its name, and products in a nanosecond of the thread's time.
+ * The most products that one core of this processor can do, on registers alone: int8 (SDOT, SMMLA, SMLAL, TDPBSSD,
+ * VPDPBUSD with 64 and 32 bytes, VPMADDWD) and single precision (FMA). One line for each instruction: its name, and
+ * products in a nanosecond of the thread's time.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { TURNS = 50000, REPEATS = 31, SUMS = 16 };
+enum { TURNS = 50000, REPEATS = 31, SUMS = 16, SHORT_SUMS = 14 };
 
 static double now(void)
 {
@@ -23,17 +24,18 @@ static int by_size(const void *a, const void *b)
 }
 
 /*
- * The median of many short runs of a loop with SUMS instructions, each with sums of its own. Not the best one: where the
- * kernel counts time in ticks, some of it is credited to another process.
+ * The median of many short runs of a loop with `sums` instructions, each with sums of its own: instructions that wait for
+ * each other would hide the peak. Not the best run: where the kernel counts time in ticks, some of it is credited to
+ * another process.
  */
-#define PEAK(name, products, body, ...)                                                                                \
+#define PEAK(name, sums, products, body, ...)                                                                          \
     do {                                                                                                               \
         double rates[REPEATS];                                                                                         \
         for (int repeat = 0; repeat < REPEATS; repeat++) {                                                             \
             int64_t turns = TURNS;                                                                                     \
             double start = now();                                                                                      \
             __asm__ volatile(body : "+r"(turns) : : "cc", __VA_ARGS__);                                                \
-            rates[repeat] = (double)TURNS * SUMS * (products) / (now() - start);                                       \
+            rates[repeat] = (double)TURNS * (sums) * (products) / (now() - start);                                     \
         }                                                                                                              \
         qsort(rates, REPEATS, sizeof *rates, by_size);                                                                 \
         printf("%s %.3f\n", name, rates[REPEATS / 2]);                                                                 \
@@ -55,11 +57,11 @@ __asm__(".arch armv8.6-a+dotprod+i8mm");
 int main(void)
 {
     if (getauxval(AT_HWCAP) & 1 << 20)
-        PEAK("sdot", 16, LOOP(SDOT), CLOBBERED);
+        PEAK("sdot", SUMS, 16, LOOP(SDOT), CLOBBERED);
     if (getauxval(AT_HWCAP2) & 1 << 13)
-        PEAK("smmla", 32, LOOP(SMMLA), CLOBBERED);
-    PEAK("smlal", 4, LOOP(SMLAL), CLOBBERED);
-    PEAK("fma", 4, LOOP(FMLA), CLOBBERED);
+        PEAK("smmla", SUMS, 32, LOOP(SMMLA), CLOBBERED);
+    PEAK("smlal", SUMS, 4, LOOP(SMLAL), CLOBBERED);
+    PEAK("fma", SUMS, 4, LOOP(FMLA), CLOBBERED);
     return 0;
 }
 #elif defined(__x86_64__)
@@ -68,9 +70,9 @@ int main(void)
 #include <unistd.h>
 #define SIXTEEN(one)                                                                                                   \
     one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13) one(14) one(15)
-/* Where there are 16 registers, two of them are not sums, and two sums are used twice. */
+/* Where there are 16 registers, two of them are not sums. */
 #define FOURTEEN(one)                                                                                                  \
-    one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13) one(0) one(1)
+    one(0) one(1) one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 #define LOOP(one) "1:\n" SIXTEEN(one) "sub $1, %0\njnz 1b\n"
 #define SHORT_LOOP(one) "1:\n" FOURTEEN(one) "sub $1, %0\njnz 1b\n"
 #define DOT(n) "vpdpbusd %%zmm20, %%zmm21, %%zmm" #n "\n"
@@ -110,17 +112,17 @@ static int has_short_dots(void)
 int main(void)
 {
     if (has_tiles())
-        PEAK("tdpbssd", 16384, "1:\n" TILES TILES TILES TILES "sub $1, %0\njnz 1b\n", "memory");
+        PEAK("tdpbssd", SUMS, 16384, "1:\n" TILES TILES TILES TILES "sub $1, %0\njnz 1b\n", "memory");
     if (__builtin_cpu_supports("avx512vnni"))
-        PEAK("vpdpbusd", 64, LOOP(DOT), CLOBBERED);
+        PEAK("vpdpbusd", SUMS, 64, LOOP(DOT), CLOBBERED);
     if (has_short_dots())
-        PEAK("avx-vnni", 32, SHORT_LOOP(SHORT_DOT), CLOBBERED);
+        PEAK("avx-vnni", SHORT_SUMS, 32, SHORT_LOOP(SHORT_DOT), CLOBBERED);
     if (__builtin_cpu_supports("avx2"))
-        PEAK("vpmaddwd", 16, SHORT_LOOP(MADD), CLOBBERED);
+        PEAK("vpmaddwd", SHORT_SUMS, 16, SHORT_LOOP(MADD), CLOBBERED);
     if (__builtin_cpu_supports("avx512f"))
-        PEAK("fma", 16, LOOP(WIDE_FMA), CLOBBERED);
+        PEAK("fma", SUMS, 16, LOOP(WIDE_FMA), CLOBBERED);
     else if (__builtin_cpu_supports("fma"))
-        PEAK("fma", 8, SHORT_LOOP(FMA), CLOBBERED);
+        PEAK("fma", SHORT_SUMS, 8, SHORT_LOOP(FMA), CLOBBERED);
     return 0;
 }
 #else
