@@ -7,7 +7,6 @@ Its thread is the only one that writes. It compares what is wanted with what the
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from urllib.parse import quote
 from openrknn.kubernetes.api import ApiError, ApiServer
 from openrknn.kubernetes.features import Features, ask
 from openrknn.kubernetes.object_store import ObjectStore
-from openrknn.kubernetes.watch import SLICES, SliceWatch, listed
+from openrknn.kubernetes.watch import SLICES, SliceWatch, jittered, listed
 
 __all__ = ["Publisher"]
 
@@ -114,7 +113,7 @@ class Publisher:
                 self._problem, pause = "", _SHORTEST_SECONDS
             except ApiError as error:
                 self.is_published = False
-                wait = max(error.retry_after, pause * random.uniform(0.5, 1.5))
+                wait = max(error.retry_after, jittered(pause))
                 pause = min(pause * 2, _LONGEST_SECONDS)
                 self._tell(error)
                 self._look_again(error)

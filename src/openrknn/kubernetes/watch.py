@@ -16,7 +16,7 @@ from urllib.parse import quote
 from openrknn.kubernetes.api import ApiError, ApiServer, Lines
 from openrknn.kubernetes.object_store import ObjectStore
 
-__all__ = ["SLICES", "SliceWatch", "listed"]
+__all__ = ["SLICES", "SliceWatch", "jittered", "listed"]
 
 _LOG = logging.getLogger(__name__)
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -32,6 +32,13 @@ _LIVED_SECONDS = 0.5
 """A watch that lived so long is made again at once."""
 _LONGEST_WATCH_SECONDS = 5.0
 """The longest pause while lists work and only watches break."""
+_RANDOM = random.Random()
+"""Not the global generator: a program that seeds that one for its own results must get the same numbers with this thread."""
+
+
+def jittered(pause: float) -> float:
+    """The pause, made up to half shorter or longer, so that the nodes of a cluster do not all come back together."""
+    return pause * _RANDOM.uniform(0.5, 1.5)
 
 
 def listed(api: ApiServer, driver: str, node: str) -> tuple[list[dict[str, Any]], str]:
@@ -101,7 +108,7 @@ class SliceWatch:
             if longest == _LONGEST_WATCH_SECONDS and time.monotonic() - since > _LIVED_SECONDS:
                 pause = _SHORTEST_SECONDS
             # Whole clusters lose their watches at the same moment, when an API server is replaced.
-            if self._stop.wait(max(wait, pause * random.uniform(0.5, 1.5))):
+            if self._stop.wait(max(wait, jittered(pause))):
                 return
             pause = min(pause * 2, longest)
 
