@@ -193,7 +193,7 @@ def test_without_taints_it_leaves_the_slices(api: StandInApi, short: Path, tmp_p
     wait_for(lambda: len(api.slices) == 1, "the empty slice")
     (only,) = api.slices
     pool = dict(only["spec"]["pool"])
-    assert pool.pop("generation") > 1, "how many times the pool was written in between depends on when the watch answers"
+    assert pool.pop("generation") > 1, "how often the pool was written before depends on when the watch answers"
     assert pool == {"name": "board1", "resourceSliceCount": 1}
     made.refresh(found, WELL)
     wait_for(lambda: len(devices(api)) == 5, "the return")

@@ -33,7 +33,7 @@ _LIVED_SECONDS = 0.5
 _LONGEST_WATCH_SECONDS = 5.0
 """The longest pause while lists work and only watches break."""
 _RANDOM = random.Random()
-"""Not the global generator: a program that seeds that one for its own results must get the same numbers with this thread."""
+"""Not the global generator: a program that seeds that one must get the same numbers beside this thread."""
 
 
 def jittered(pause: float) -> float:
