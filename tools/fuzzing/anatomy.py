@@ -130,14 +130,17 @@ def _watched(numbers: list[Number], relocations: list[int]) -> Iterator[None]:
 
         return read
 
-    def short(table: Table, start: int, count: int, code: str, cost: int) -> Any:
-        first = table.buffer.file_offset + start
-        numbers.extend(Number(first + number * 4, code) for number in range(min(count, _MAX_ELEMENTS)))
-        return unpacked(table, start, count, code, cost)
+    def short(table: Table, slot: int, code: str, limit: int, cost: int) -> Any:
+        found = all_of_it(table, slot, code, limit, cost)
+        position = table._target(slot)
+        if found and position is not None:
+            first = table.buffer.file_offset + position + 4
+            numbers.extend(Number(first + number * 4, code) for number in range(min(len(found), _MAX_ELEMENTS)))
+        return found
 
-    unpacked = Table.unpacked
+    all_of_it = Table.short
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(Table, "unpacked", short))
+        patches.enter_context(mock.patch.object(Table, "short", short))
         for name, letter, size in (("u8", "B", 1), ("i32", "i", 4), ("u32", "I", 4), ("f32", "f", 4), ("pair", "I", 8)):
             patches.enter_context(mock.patch.object(Table, name, scalar(name, letter, size)))
         for name, letter, size in (("i32s", "i", 4), ("f32s", "f", 4), ("structs", "i", 4), ("u8s", "I", 4)):

@@ -20,7 +20,20 @@ from openrknn.errors import (
     BadTensorError,
     FormatError,
 )
-from openrknn.isa.words import NOP_WORD, TAIL_WORDS, Tail, fetch_amount, value_of
+from openrknn.isa.words import (
+    AMOUNTS,
+    AMOUNTS_RULE,
+    BASE,
+    ENABLE,
+    ENABLE_RULE,
+    NOP_WORD,
+    SYNC_WORD,
+    TAIL_WORDS,
+    Tail,
+    fetch_amount,
+    value_of,
+    with_value,
+)
 
 _ADDRESS_LIMIT = 1 << 32
 _LARGEST_ADDEND = (1 << 31) - 1
@@ -169,20 +182,29 @@ def _reach(tensor: Tensor) -> int:
 
 
 def _tasks(graph: Graph, section: str, chip: Chip) -> Iterator[FormatError]:
-    words = graph.commands
+    words, nodes, count = graph.commands, len(graph.nodes), len(graph.commands)
     by_address = {task.address: task for task in graph.tasks}
+    amounts = {amount: with_value(AMOUNTS.word, fetch_amount(amount, chip.words_per_fetch))
+               for amount in {task.amount for task in graph.tasks} if amount <= count}  # fmt: skip
+    enables = {mask: with_value(ENABLE.word, mask) for mask in {task.enable_mask for task in graph.tasks}}
+    links = {with_value(BASE.word, address): amounts.get(task.amount) for address, task in by_address.items()
+             if address < _ADDRESS_LIMIT}  # fmt: skip
     for number, task in enumerate(graph.tasks):
-        if task.op_index >= len(graph.nodes):
-            text = f"it belongs to operator {task.op_index} of {len(graph.nodes)}"
+        if task.op_index >= nodes:
+            text = f"it belongs to operator {task.op_index} of {nodes}"
             yield BadTaskError(text, section=f"{section}, task {number}")
         end = task.address // 8 + task.amount
-        if task.address % 8 or end + TAIL_WORDS > len(words):
+        if task.address % 8 or end + TAIL_WORDS > count:
             yield BadTaskError(
-                f"{task.amount} + {TAIL_WORDS} commands at {task.address:#x} are outside the {len(words)} commands",
+                f"{task.amount} + {TAIL_WORDS} commands at {task.address:#x} are outside the {count} commands",
                 section=f"{section}, task {number}",
             )
             continue
-        yield from _tail(task, Tail._make(words[end : end + TAIL_WORDS]), by_address, chip, f"{section}, task {number}")
+        base, amount, sync, enable = tail = words[end : end + TAIL_WORDS].tolist()
+        if (sync == SYNC_WORD and enable & ENABLE_RULE == enables[task.enable_mask]
+                and links.get(base) == amount & AMOUNTS_RULE):  # fmt: skip
+            continue  # as all do that lead to another task
+        yield from _tail(task, Tail(*tail), by_address, chip, f"{section}, task {number}")
 
 
 def _tail(task: Task, tail: Tail, by_address: dict[int, Task], chip: Chip, where: str) -> Iterator[FormatError]:

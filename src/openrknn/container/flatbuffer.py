@@ -103,6 +103,9 @@ class Buffer:
     def text(self, position: int) -> str:
         """The string at `position`: 32-bit length, then UTF-8."""
         start, size = self.extent(position, 1)
+        if not size:
+            self.charge(_TEXT_COST)
+            return ""
         self.charge(_TEXT_COST + size, start, size)
         try:
             return str(self.data[start : start + size], "utf-8")
@@ -227,6 +230,9 @@ class Table:
 
     def text(self, slot: int, *, wide: bool = False) -> str:
         """A string; an absent one is empty, as the format never tells the two apart."""
+        slots = self._slots
+        if slot >= len(slots) or not slots[slot]:
+            return ""
         position = self._target(slot, wide=wide)
         return "" if position is None else self.buffer.text(position)
 
@@ -249,30 +255,30 @@ class Table:
         """A vector of floats, as a view into the file; `cost` is paid for each that becomes an object."""
         return self._elements(slot, 4, cost=cost).cast("f")
 
-    def place(self, slot: int) -> tuple[int, int]:
-        """First byte and number of elements of a vector of 4-byte numbers: models have thousands of short ones."""
+    def short(self, slot: int, code: str, limit: int, cost: int) -> tuple[Any, ...] | None:
+        """A vector of 4-byte numbers, of which models have thousands; None for more than `limit`. `cost`: of each."""
         slots, buffer = self._slots, self.buffer
         if slot >= len(slots) or not slots[slot]:
-            return 0, 0
+            return ()
         # As `_target` and `extent`, in one.
-        size, position = buffer.size, self.position + slots[slot]
+        data, size, position = buffer.data, buffer.size, self.position + slots[slot]
         if position + 4 > size:
             buffer.check(position, 4, f"slot {slot} of a table")
-        offset = _U32.unpack_from(buffer.data, position)[0]
+        offset = _U32.unpack_from(data, position)[0]
         if not offset:
-            return 0, 0
+            return ()
         position += offset + 4
         if position > size:
             buffer.check(position - 4, 4, "a vector's length")
-        count: int = _U32.unpack_from(buffer.data, position - 4)[0]
+        count: int = _U32.unpack_from(data, position - 4)[0]
+        if not count:
+            return ()
         if position + 4 * count > size:
             buffer.check(position, 4 * count, f"a vector of {count} x 4 bytes")
-        return position, count
-
-    def unpacked(self, start: int, count: int, code: str, cost: int) -> tuple[Any, ...]:
-        """The numbers of such a vector; `cost` is paid for each."""
-        self.buffer.charge(cost * count, start, 4 * count)
-        return struct.unpack_from(f"<{count}{code}", self.buffer.data, start)
+        if count > limit:
+            return None
+        buffer.charge(cost * count, position, 4 * count)
+        return struct.unpack_from(f"<{count}{code}", data, position)
 
     def structs(self, slot: int, element_bytes: int) -> memoryview:
         """A vector of fixed-size structs, as bytes."""

@@ -5,6 +5,7 @@ One function per kind of table; `schema` says which slot holds what, so the same
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from dataclasses import field
@@ -319,12 +320,18 @@ class TableReader:
 
 def _coded(enum: type[_Code], table: Table, slot: int, what: str) -> _Code:
     code = table.u8(slot)
-    try:
-        return enum(code)
-    except ValueError:
+    found: _Code | None = _members(enum).get(code)
+    if found is None:
         raise BadTensorError(
             f"{what} code {code} is unknown", offset=table.file_offset, section=table.buffer.section
-        ) from None
+        )
+    return found
+
+
+@functools.cache
+def _members(enum: type[_Code]) -> Mapping[int, _Code]:
+    """By number: faster to look up than to ask the enumeration."""
+    return {int(one): one for one in enum}
 
 
 def _attributes(data: bytes, table: Table) -> Mapping[str, bson.Value]:
@@ -398,14 +405,11 @@ def _count(counts: tuple[int, ...], slot: int) -> int:
 
 
 def _short(table: Table, slot: int | None, what: str, limit: int, code: str) -> tuple[Any, ...]:
-    if slot is None:
-        return ()
-    start, count = table.place(slot)
-    if not count:
-        return ()
-    if count > limit:
+    found = () if slot is None else table.short(slot, code, limit, _NUMBER_COST)
+    if found is None:
+        count = table.count(slot or 0)
         raise FormatError(f"{what} has {count} entries", offset=table.file_offset, section=table.buffer.section)
-    return table.unpacked(start, count, code, _NUMBER_COST)
+    return found
 
 
 _NUMBER_COST = 64

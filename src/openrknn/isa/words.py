@@ -157,6 +157,10 @@ _AMOUNT_HINT = 0x6000_0000
 them, so they do not belong to the number of commands to fetch, and tasks run in the same order."""
 _ENABLE_BARRIER = 0x100_0000
 """RK3576: where cores meet, beside the enabled blocks (two-core lists only)."""
+AMOUNTS_RULE = ~((_AMOUNT_BARRIER | _AMOUNT_HINT) << _VALUE_AT)
+"""The bits of the second word of a tail that follow from the next task."""
+ENABLE_RULE = ~(_ENABLE_BARRIER << _VALUE_AT)
+"""The bits of the last word of a tail that follow from the blocks that it starts."""
 _BASE_PLACE, _AMOUNTS_PLACE, _ENABLE_PLACE = BASE.word, AMOUNTS.word, ENABLE.word
 
 
