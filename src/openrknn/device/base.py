@@ -18,9 +18,8 @@ import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from openrknn.chips import Chip
@@ -55,16 +54,30 @@ class Prepared(Generic[_B]):
         self.work, self.buffers = work, buffers
         self.operations = work.operations
         self.is_closed = False
+        self.found_at = -1
+        """After how many buffers that the device gave back all of this job were still there."""
         self._device = device
 
     def run(self) -> None:
         """Run it and wait until it is done."""
-        with self._device.working(self) as buffers:
-            self.work.run(buffers)
+        running = self._device.begin(self)
+        try:
+            self.work.run(running.buffers)
+        finally:
+            self._device.end(running)
 
     def close(self) -> None:
         """Give back what was allocated for it. Closing twice is allowed."""
         self._device.discard(self)
+
+
+class _Running(Generic[_B]):
+    """A run of a job: its buffers stay."""
+
+    __slots__ = ("buffers", "held", "thread")
+
+    def __init__(self, thread: int, buffers: tuple[_B, ...], held: tuple[_B, ...]) -> None:
+        self.thread, self.buffers, self.held = thread, buffers, held
 
 
 class BaseDevice(Closing, ABC, Generic[_B]):
@@ -82,9 +95,11 @@ class BaseDevice(Closing, ABC, Generic[_B]):
         self._chip = chip
         self._lock = threading.Condition(threading.RLock())
         self._owned: dict[_B, None] = {}
-        self._pins: Counter[_B] = Counter()
+        self._runs: list[_Running[_B]] = []
+        """Of all threads, now."""
         self._leaving: set[_B] = set()
-        self._busy: Counter[int] = Counter()
+        self._given_back = 0
+        """Buffers so far."""
         self._closed = False
         self._process = os.getpid()
         with _devices_lock:
@@ -154,7 +169,7 @@ class BaseDevice(Closing, ABC, Generic[_B]):
             if self._closed:
                 return
             self._closed = True
-            self._lock.wait_for(lambda: not any(thread != threading.get_ident() for thread in self._busy))
+            self._lock.wait_for(lambda: not any(run.thread != threading.get_ident() for run in self._runs))
             rest.callback(self._shut_down)
             for buffer in self._owned if self._is_ours() else ():
                 rest.callback(self._release, buffer)
@@ -166,25 +181,32 @@ class BaseDevice(Closing, ABC, Generic[_B]):
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def working(self, prepared: Prepared[_B]) -> Iterator[tuple[_B, ...]]:
-        """The buffers of a job, which stay meanwhile."""
-        thread = threading.get_ident()
+    def begin(self, prepared: Prepared[_B]) -> _Running[_B]:
+        """A job starts; its buffers stay until `end`."""
         with self._lock:
             self._check_open()
             if prepared.is_closed:
                 raise DeviceError(f"this job of {self.name} was closed; prepare it again")
             buffers = tuple(self._owned) if prepared.buffers is None else prepared.buffers
             held = (*buffers, *prepared.work.scratch)
-            if missing := [buffer.name for buffer in held if buffer not in self._owned]:
-                raise DeviceError(f"{missing[0]!r}, which a job of {self.name} uses, was freed; prepare the job again")
-            self._pins.update(held)
-            self._busy[thread] += 1
-        try:
-            yield buffers
-        finally:
-            with self._lock:
-                self._unpin(held, thread)
+            if prepared.found_at != self._given_back:
+                if missing := [buffer.name for buffer in held if buffer not in self._owned]:
+                    raise DeviceError(
+                        f"{missing[0]!r}, which a job of {self.name} uses, was freed; prepare the job again"
+                    )
+                prepared.found_at = self._given_back
+            running = _Running(threading.get_ident(), buffers, held)
+            self._runs.append(running)
+            return running
+
+    def end(self, running: _Running[_B]) -> None:
+        """It is done."""
+        with self._lock:
+            if running in self._runs:  # not in a child that was forked in the middle of the job
+                self._runs.remove(running)
+            if self._leaving:
+                self._release_idle(running.held)
+            if self._closed:
                 self._lock.notify_all()
 
     def discard(self, prepared: Prepared[_B]) -> None:
@@ -229,22 +251,17 @@ class BaseDevice(Closing, ABC, Generic[_B]):
 
     def _give_back(self, buffer: _B) -> None:
         del self._owned[buffer]
-        if self._pins[buffer]:
-            self._leaving.add(buffer)
-        elif self._is_ours():
-            self._release(buffer)
+        self._given_back += 1
+        self._leaving.add(buffer)
+        self._release_idle((buffer,))
 
-    def _unpin(self, held: Sequence[_B], thread: int) -> None:
-        self._busy[thread] -= 1
-        if self._busy[thread] <= 0:  # below 0: forked in the middle of a job
-            del self._busy[thread]
+    def _release_idle(self, buffers: Sequence[_B]) -> None:
+        """Those that were freed, and that no job uses any more."""
         with ExitStack() as rest:
-            for buffer in held:
-                self._pins[buffer] -= 1
-                if self._pins[buffer] <= 0:
-                    del self._pins[buffer]
-                    if buffer in self._leaving:
-                        self._leaving.discard(buffer)
+            for buffer in buffers:
+                if buffer in self._leaving and not any(buffer in run.held for run in self._runs):
+                    self._leaving.discard(buffer)
+                    if self._is_ours():
                         rest.callback(self._release, buffer)
 
     def _before_fork(self) -> None:
@@ -257,8 +274,7 @@ class BaseDevice(Closing, ABC, Generic[_B]):
         """Threads that ran jobs do not exist here."""
         self._lock.release()
         self._lock = threading.Condition(threading.RLock())
-        self._busy.clear()
-        self._pins.clear()
+        self._runs.clear()
         self._owned.update(dict.fromkeys(self._leaving))  # nobody will be done with them here: they go with the device
         self._leaving.clear()
 

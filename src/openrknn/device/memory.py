@@ -21,10 +21,12 @@ class SharedMemory(Memory):
 
     def add(self, buffer: Buffer) -> Buffer:
         self._map = Memory([*self._map, buffer])
+        self.changes += 1
         return buffer
 
     def remove(self, buffer: Buffer) -> None:
         self._map = Memory([other for other in self._map if other is not buffer])
+        self.changes += 1
 
     def at(self, address: int, size: int, what: str) -> Buffer:
         return self._map.at(address, size, what)

@@ -68,12 +68,17 @@ class Ready:
         self.after_first: Callable[[], None] | None = None
         """Called once, when a run succeeded."""
         self._program, self._memory, self._buffers = program, memory, buffers
+        self._found_at = -1
+        """After how many changes of the memory all buffers were where they should be."""
 
     def run(self) -> None:
         """Execute every step."""
-        for buffer in self._buffers:
-            if self._memory.at(buffer.address, 1, buffer.name).data is not buffer.data:
-                raise ExecutionError(f"the buffer {buffer.name!r} was mapped again; prepare the program again")
+        changes = self._memory.changes
+        if changes != self._found_at:
+            for buffer in self._buffers:
+                if self._memory.at(buffer.address, 1, buffer.name).data is not buffer.data:
+                    raise ExecutionError(f"the buffer {buffer.name!r} was mapped again; prepare the program again")
+            self._found_at = changes
         with self.meter():
             self._program.run()
         keep, self.after_first = self.after_first, None

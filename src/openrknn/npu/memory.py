@@ -40,6 +40,8 @@ class Memory:
     def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
         self._starts: list[int] = []
         self._buffers: list[Buffer] = []
+        self.changes = 0
+        """How often buffers came or went."""
         self.before_access: Callable[[int, int], None] | None = None
         """Called with address and size before anybody sees bytes, where some of them are not there yet."""
         for buffer in buffers:
@@ -57,12 +59,14 @@ class Memory:
             raise ValueError(f"buffer {buffer.name!r} at {buffer.address:#x} overlaps another one")
         self._starts.insert(place, buffer.address)
         self._buffers.insert(place, buffer)
+        self.changes += 1
         return buffer
 
     def remove(self, buffer: Buffer) -> None:
         """Unmap a buffer."""
         place = self._buffers.index(buffer)
         del self._buffers[place], self._starts[place]
+        self.changes += 1
 
     def at(self, address: int, size: int, what: str) -> Buffer:
         """The buffer that holds all `size` bytes at `address`."""
