@@ -164,7 +164,10 @@ def test_ctrl_c_ends_with_what_was_heard(tmp_path: Path, capsys: Capture, monkey
         (["text.txt", "--model", "fake"], "not a WAV file"),
         (["broken.wav"], "openrknn voice get moonshine-tiny"),
         (["broken.wav", "--model", "fake", "--vad", "other"], "openrknn voice get other"),
-        (["-", "--model", "fake", "--rate", "3"], "--rate 3"),
+        (["-", "--model", "fake", "--rate", "3"], "'3' is not a rate"),
+        (["broken.wav", "--model", "fake", "--rate", "16000"], "--rate is for raw samples on standard input"),
+        (["", "--model", "fake"], "the name of the recording is empty"),
+        (["broken.wav", "--model", "."], "make one with `openrknn voice get .`"),
         (["broken.wav", "--beam", "99"], "not a number of beams"),
     ],
 )
@@ -180,6 +183,34 @@ def test_what_is_wrong_is_one_line(
     assert done.code != 0
     assert told in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_device_that_does_not_exist_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: Any, **__: Any) -> Transcriber:
+        raise ValueError("no device is called 'other'")
+
+    monkeypatch.setattr(listening, "Transcriber", opened)
+    done = run(capsys, "transcribe", "talk.wav", "--device", "other")
+    assert (done.code, done.err) == (2, "openrknn: no device is called 'other'\n")
+
+
+def test_a_file_that_cannot_be_written_leaves_the_text_and_the_others(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(path: str, data: bytes) -> None:
+        if path.endswith(".srt"):
+            raise PermissionError(13, "Permission denied", path)
+        Path(path).write_bytes(data)
+
+    monkeypatch.setattr(listening, "save_atomically", save)
+    path = tmp_path / "talk.wav"
+    path.write_bytes(wav(talk()))
+    outs = ["--srt", tmp_path / "a.srt", "--vtt", tmp_path / "a.vtt"]
+    done = run(capsys, "transcribe", path, "--model", "fake", "--json", *outs)
+    assert done.code == 2
+    assert "seconds" in json.loads(done.out)["text"]
+    assert "a.srt" in done.err
+    assert (tmp_path / "a.vtt").read_text().startswith("WEBVTT")
 
 
 def test_voice_list_shows_what_is_here_and_what_can_be_got(voices: Path, capsys: Capture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -136,3 +137,21 @@ def test_denoise(voice: VoiceSet, clean: Denoiser, tmp_path: Path, capsysbinary:
     assert main(["denoise", str(noisy), str(noisy), *options]) == 2
     assert main(["denoise", str(noisy), "-", "--json", *options]) == 2
     assert main(["denoise", str(tmp_path / "nothing.wav"), str(out), *options]) == 2
+
+
+def test_what_was_clean_before_an_error_is_kept(
+    voice: VoiceSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    from openrknn.cli.main import main
+    from openrknn.voice.audio import read_audio
+
+    out, (script, raw) = tmp_path / "clean.wav", (tmp_path / "record.py", tmp_path / "raw")
+    raw.write_bytes(np.asarray(SOUND * 32767, "<i2").tobytes())
+    script.write_text(f"import sys\nsys.stdout.buffer.write(open({str(raw)!r}, 'rb').read())\nsys.exit('it fell off')")
+    monkeypatch.setenv("OPENRKNN_MICROPHONE", f"'{sys.executable}' '{script}'")
+    words = ["denoise", "mic", str(out), "--model", str(voice.folder), "--device"]
+    assert main([*words, "software"]) == 2
+    assert "it fell off" in capsys.readouterr().err
+    assert len(read_audio(out).samples) > len(SOUND) - 3200
+    assert main([*words, "other", "--force"]) == 2
+    assert "no device is called 'other'" in capsys.readouterr().err

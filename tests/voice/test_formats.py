@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from openrknn.errors import InputWarning
 from openrknn.voice import AudioError
 from openrknn.voice.audio import Samples, blocks, read_audio
 from openrknn.voice.audio.formats import HEAD, format_of
@@ -95,7 +97,7 @@ def test_what_a_decoder_has_to_seek_in_is_given_as_a_file(monkeypatch: pytest.Mo
 
 
 def test_a_decoder_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    decoder(monkeypatch, tmp_path, "sys.exit('Invalid data found')")
+    decoder(monkeypatch, tmp_path, "sys.exit('[mp3 @ 0x5] [fatal] Invalid data found\\n[info] bye')")
     with pytest.raises(AudioError, match="no recording that ffmpeg can read: Invalid data found"):
         list(blocks(io.BytesIO(MP3 * 300)))
 
@@ -106,6 +108,39 @@ def test_a_decoder_that_stops_on_the_way_gives_what_it_had(monkeypatch: pytest.M
     with pytest.raises(AudioError, match=r"stopped after 0\.50 s of sound: corrupt frame"):
         heard.extend(blocks(io.BytesIO(b"fLaC" + bytes(100_000)), size=800))
     assert sum(map(len, heard)) >= 6400
+
+
+_TOLD = "[info]   Duration: 00:00:{:05.2f}, start: 0.000000, bitrate: 70 kb/s"
+_BROKEN = "[flac @ 0x55] [error] invalid residual"
+
+
+def test_a_recording_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    words = "\n".join([_TOLD.format(3), _BROKEN, "[info] video:0kB"])
+    decoder(monkeypatch, tmp_path, f"out.write(sound)\nsys.stderr.write({words!r})")
+    (tmp_path / "a.flac").write_bytes(b"fLaC" + bytes(1000))
+    heard: list[Samples] = []
+    with pytest.raises(AudioError, match=r"promise 3\.00 s and 0\.50 s .*'invalid residual'.*as a stream"):
+        heard.extend(blocks(tmp_path / "a.flac", size=800))
+    assert sum(map(len, heard)) == 8000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (_TOLD.format(3), r"promise 3\.00 s and 0\.50 s"),
+        ("\n".join([_TOLD.format(0.5), _BROKEN]), "errors while decoding, such as 'invalid residual'"),
+        (_TOLD.format(0.9), ""),
+        ("[mp3 @ 0x5] [warning] Estimating duration from bitrate, this may be inaccurate\n" + _TOLD.format(3), ""),
+        ("[info]   Duration: N/A, bitrate: N/A", ""),
+    ],
+)
+def test_what_looks_damaged_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, message: str
+) -> None:  # fmt: skip
+    decoder(monkeypatch, tmp_path, f"out.write(sound)\nsys.stderr.write({words!r})")
+    (tmp_path / "a.mp3").write_bytes(MP3 * 30)
+    with pytest.warns(InputWarning, match=message) if message else nullcontext():
+        assert len(joined(blocks(tmp_path / "a.mp3"))) == 8000
 
 
 def test_nobody_who_stops_listening_leaves_a_decoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ def test_what_a_model_cannot_do_is_a_warning() -> None:
     with Transcriber(model, activity=None) as listen:
         found = listen(SILENT, options=ListenOptions(language="de-AT", task="translate", words=True))
         assert listen(SILENT, options=ListenOptions(language="en_GB")).warnings == ()
+        asked = ListenOptions(prompt="names", beam=2)
+        assert [told[:24] for told in listen(SILENT, options=asked).warnings] == [
+            "this model takes no prom", "this model follows one t",
+        ]  # fmt: skip
     assert len(found.warnings) == 3
     assert "does not know the language 'de-AT' (it knows en)" in found.warnings[0]
     assert (model.asked[0].language, model.asked[0].task, found.task) == ("en", "transcribe", "transcribe")

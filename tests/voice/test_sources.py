@@ -37,7 +37,8 @@ def test_a_pipe_holds_wav_or_raw_samples_if_their_rate_is_given() -> None:
     assert np.allclose(joined(blocks(io.BytesIO(wav(TONE, data_size=0xFFFFFFFF)))), TONE, atol=1e-4)
     assert len(joined(blocks(io.BytesIO(RAW), raw_rate=48_000))) == 10_000
     assert len(joined(blocks(io.BytesIO(wav(TONE)), raw_rate=48_000))) == len(TONE)  # it says what it is
-    assert list(blocks(io.BytesIO(b""))) == []
+    with pytest.raises(AudioError, match="the stream: is empty; a recording was expected"):
+        list(blocks(io.BytesIO(b"")))
     with pytest.raises(AudioError, match=r"no format of recordings that is known.*--rate 16000"):
         list(blocks(io.BytesIO(RAW)))
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
 from openrknn.cli.common.outputs import OutputFile
+from openrknn.cli.common.sounds import add_rate, asked, check_source
 
 if TYPE_CHECKING:
-    from openrknn.voice import Audio, Denoiser
+    from openrknn.voice import Audio, AudioError, Denoiser
 
 NAME = "denoise"
 HELP = "take the noise out of a recording"
@@ -34,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out = "a WAV file; -: samples (s16le) to standard output"
     parser.add_argument("output", metavar="OUT", action=OutputFile, stdout=True, help=out)
     parser.add_argument("--model", metavar="SET", default="dtln", help="a set by name or folder (dtln)")
-    rate = "standard input is raw 16-bit samples of this rate"
-    parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
+    add_rate(parser)
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
 
 
@@ -47,30 +47,42 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     is_raw = arguments.output == "-"
     if is_raw and output.is_json:
         raise CommandError("- writes samples to standard output, where --json would write, too; choose one")
-    if arguments.rate is not None and not 1000 <= arguments.rate <= 1_000_000:
-        raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
+    check_source(arguments)
     place = Path(arguments.output)
-    with Denoiser(arguments.model, arguments.device) as clean:
+    with asked():
+        opened = Denoiser(arguments.model, arguments.device)
+    with opened as clean:
         begun = perf_counter()
         if is_raw:
-            _pump(clean, arguments, raw_writer(sys.stdout.buffer))
+            _, problem = _pump(clean, arguments, raw_writer(sys.stdout.buffer))
+            if problem is not None:
+                raise problem
             return 0
         with wav_writer(place, clean.rate) as write:
-            seconds = _pump(clean, arguments, write)
+            seconds, problem = _pump(clean, arguments, write)
     took = perf_counter() - begun
     factor = took / max(seconds, 1e-9)
     output.value(f"wrote {arguments.output}")
     output.line(f"{seconds:.1f} s of sound in {took:.1f} s, real-time factor {factor:.2f}")
     output.data({"written": arguments.output, "seconds": round(seconds, 3), "rate": clean.rate,
                  "model": clean.set.name, "real_time_factor": round(factor, 4)})  # fmt: skip
+    if problem is not None:
+        raise problem
     return 0
 
 
-def _pump(clean: Denoiser, arguments: argparse.Namespace, write: Callable[[Audio], object]) -> float:
-    """All of the sound through the nets; how many seconds there were. Ctrl-C keeps what came until then."""
+def _pump(
+    clean: Denoiser, arguments: argparse.Namespace, write: Callable[[Audio], object]
+) -> tuple[float, AudioError | None]:  # fmt: skip
+    """All of the sound through the nets; how many seconds there were, and what ended it early.
+
+    What came before an error or Ctrl-C is kept.
+    """
+    from openrknn.voice import AudioError
     from openrknn.voice.audio import Audio, blocks
 
     seconds = 0.0
+    problem: AudioError | None = None
     source = blocks(arguments.audio, rate=clean.rate, raw_rate=arguments.rate)
     try:
         for block in source:
@@ -78,8 +90,12 @@ def _pump(clean: Denoiser, arguments: argparse.Namespace, write: Callable[[Audio
             write(Audio(clean.feed(block), clean.rate))
     except KeyboardInterrupt:
         pass
+    except AudioError as error:
+        if not seconds:  # nothing was read, so no file is written
+            raise
+        problem = error
     finally:
         # The program behind a microphone ends at once, not when the iterator is collected.
         getattr(source, "close", lambda: None)()
     write(Audio(clean.finish(), clean.rate))
-    return seconds
+    return seconds, problem

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.sounds import add_rate, asked, check_source
 
 if TYPE_CHECKING:
     from openrknn.voice import Detection
@@ -35,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threshold", metavar="X", type=float, default=0.5, help="a score from here on counts (0.5)")
     parser.add_argument("--pause", metavar="S", type=float, default=2.0, help="until a word is heard again (2 s)")
     parser.add_argument("--once", action="store_true", help="end with the first word that is heard")
-    rate = "standard input is raw 16-bit samples of this rate"
-    parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
+    add_rate(parser)
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, rknpu, rocket or software")
 
 
@@ -45,12 +45,13 @@ def run(arguments: argparse.Namespace, output: Output) -> int:
     from openrknn.voice.audio import blocks
     from openrknn.voice.wake import Wake
 
-    if arguments.rate is not None and not 1000 <= arguments.rate <= 1_000_000:
-        raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
+    check_source(arguments)
     if not 0 < arguments.threshold <= 1 or not 0 <= arguments.pause < float("inf"):
         raise CommandError("--threshold is a score over 0 and at most 1, --pause a time of 0 seconds or more")
     count, seconds, begun = 0, 0.0, perf_counter()
-    with Wake(arguments.wake, arguments.device, arguments.threshold, pause=arguments.pause) as wake:
+    with asked():
+        opened = Wake(arguments.wake, arguments.device, arguments.threshold, pause=arguments.pause)
+    with opened as wake:
         output.line(f"waiting for {', '.join(wake.words)}")
         source = blocks(arguments.audio, rate=wake.rate, raw_rate=arguments.rate)
         try:

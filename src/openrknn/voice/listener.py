@@ -136,6 +136,7 @@ class Listener(Protocol):
 #   languages  codes of the languages that it knows; else the one of its set
 #   tasks      TASKS that it can do; else "transcribe"
 #   has_words  True: it has times of words
+#   has_prompts  True: it reads `prompt` and `hotwords`;   has_beams  True: it follows several texts
 #   least_confidence  of a text that is kept: below it, the sound was noise or another language; else 0
 #   token_bytes  (token) -> bytes of text that a token stands for; with `logs`, clients can ask how sure it is of each
 #   stream     (StreamParts) -> TextStream | None: a stream of its own; None: take the usual one
@@ -216,6 +217,10 @@ def check(listener: Listener, language: str, options: ListenOptions) -> tuple[Li
         options = replace(options, task="transcribe")
     if options.words and not getattr(listener, "has_words", False):
         told.append("this model has no times of words: words share the time of their segment")
+    if (options.prompt.strip() or options.hotwords.strip()) and not getattr(listener, "has_prompts", False):
+        told.append("this model takes no prompt and no hotwords: they change nothing")
+    if options.beam > 1 and not getattr(listener, "has_beams", False):
+        told.append(f"this model follows one text: a beam of {options.beam} changes nothing")
     return replace(options, language=wanted), tuple(told)
 
 

@@ -110,6 +110,7 @@ class Moonshine(Closing):
 
     least_confidence = 0.5
     """Speech that it understands has 0.6 and more, other languages and a crowd of voices 0.2 to 0.5 (docs/voice.md)."""
+    has_beams = True
 
     def __init__(self, voice: VoiceSet, device: str = "auto") -> None:
         self.rate = voice.rate

@@ -89,9 +89,10 @@ def open_set(where: str | Path | VoiceSet, kind: str | None = None) -> VoiceSet:
         found = _read(home() / where)
     else:
         names = ", ".join(one.name for one in installed(kind)) or "none"
+        source = where if Path(where).exists() else Path(where).name
         raise VoiceSetError(
             f"{where}: neither a folder with a voice.json nor the name of a set in {home()} (there: {names}); "
-            f"make one with `openrknn voice get {Path(where).name}`"
+            f"make one with `openrknn voice get {source}`"
         )
     if kind is not None and found.kind != kind:
         raise VoiceSetError(

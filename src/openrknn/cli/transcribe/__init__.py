@@ -7,6 +7,7 @@ import argparse
 from openrknn.cli.common.options import number
 from openrknn.cli.common.output import Output
 from openrknn.cli.common.outputs import PAGE, OutputFile
+from openrknn.cli.common.sounds import add_rate
 
 NAME = "transcribe"
 HELP = "write down what is said in a recording, a stream or at the microphone"
@@ -54,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     speakers = "say who speaks: N speakers, or as many as there are"
     many = number("a number of speakers, 1 to 64", 1, 64, whole=True)
     parser.add_argument("--speakers", metavar="N", nargs="?", type=many, const=0, help=speakers)
-    rate = "standard input is raw 16-bit samples of this rate"
-    parser.add_argument("--rate", metavar="HZ", type=int, help=rate)
+    add_rate(parser)
     devices = "auto, software, software:CHIP, rknpu, rocket or vendor[:LIBRARY] (default: auto)"
     parser.add_argument("--device", default="auto", help=devices)
 

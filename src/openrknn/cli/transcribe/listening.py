@@ -12,8 +12,10 @@ from typing import cast
 import numpy as np
 
 from openrknn.cli.common.files import save_atomically
-from openrknn.cli.common.output import CommandError, Output
+from openrknn.cli.common.output import Output
+from openrknn.cli.common.sounds import asked, check_source
 from openrknn.cli.transcribe.screens import Screen, screen_for, tell_lines
+from openrknn.errors import RknnError
 from openrknn.voice import Audio, AudioError, Segment, Transcriber, Transcript
 from openrknn.voice.audio import Samples, blocks
 from openrknn.voice.listener import ListenOptions, TextStream
@@ -29,15 +31,16 @@ _INTERRUPTED = 130
 
 def run_transcribe(arguments: argparse.Namespace, output: Output) -> int:
     """Read, listen, tell."""
-    if arguments.rate is not None and not 1000 <= arguments.rate <= 1_000_000:
-        raise CommandError(f"--rate {arguments.rate}: raw samples have 1000 to 1000000 a second")
+    check_source(arguments)
     started = time.perf_counter()
     activity = None if arguments.no_vad else arguments.vad
     options = ListenOptions(
         arguments.language, arguments.task, arguments.prompt, arguments.hotwords, arguments.word_timestamps,
         arguments.beam, filters=not arguments.no_filters,
     )  # fmt: skip
-    with Transcriber(arguments.model, arguments.device, activity=activity, options=options) as listen:
+    with asked():
+        opened_model = Transcriber(arguments.model, arguments.device, activity=activity, options=options)
+    with opened_model as listen:
         opened = time.perf_counter()
         size = int(_BLOCK * listen.rate)
         source = blocks(arguments.audio, rate=listen.rate, size=size, raw_rate=arguments.rate)
@@ -137,24 +140,37 @@ def _tell(ear: _Ear, arguments: argparse.Namespace, output: Output) -> None:
     found = ear.transcript
     for warning in found.warnings:
         output.complain(f"warning: {warning}")
-    for path, text in ((arguments.srt, found.srt), (arguments.vtt, found.vtt)):
-        if path:
-            save_atomically(path, text().encode())
-    if arguments.report:
-        save_atomically(arguments.report, _page(ear, found, arguments).encode())
+    # The text first: a file that cannot be written does not take it away.
     if not (arguments.live and output.is_json):
         output.data(found.as_json())
     if not output.is_json and not output.is_human:
         output.value(found.text)
     if not found.segments:
         output.line(f"nothing was said in {found.seconds:.1f} s of sound")
+    problems = _save(ear, found, arguments, output)
     if found.seconds:
         factor = ear.times["seconds"] / found.seconds
         output.line()
         output.line(f"{found.seconds:.1f} s of sound in {ear.times['seconds']:.1f} s, real-time factor {factor:.2f}")
-    for path in (arguments.srt, arguments.vtt, arguments.report):
+    if problems:
+        raise problems[0]
+
+
+def _save(ear: _Ear, found: Transcript, arguments: argparse.Namespace, output: Output) -> list[OSError | RknnError]:
+    """The files that can be written, and why others cannot."""
+    problems: list[OSError | RknnError] = []
+    makers = (
+        (arguments.srt, found.srt), (arguments.vtt, found.vtt), (arguments.report, lambda: _page(ear, found, arguments))
+    )  # fmt: skip
+    for path, make in makers:
         if path:
-            output.line(f"wrote {path}")
+            try:
+                save_atomically(path, make().encode())
+            except (OSError, RknnError) as error:
+                problems.append(error)
+            else:
+                output.line(f"wrote {path}")
+    return problems
 
 
 def _page(ear: _Ear, found: Transcript, arguments: argparse.Namespace) -> str:

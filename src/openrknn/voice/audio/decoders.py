@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 
+from openrknn.errors import InputWarning
 from openrknn.voice.audio.sound import Audio, Samples
 from openrknn.voice.audio.wav import WavStream
 from openrknn.voice.errors import AudioError
@@ -24,6 +28,12 @@ _PIECE = 1 << 16
 _LARGEST_FILE = 1 << 32
 _SEEKING = ("MP4", "AIFF", "CAF", "WavPack")
 """Their tables may be at the end, or far from what they describe: a decoder has to go back and forth in them."""
+
+_REPORTED = re.compile(r"\[(error|fatal|panic)\] +(.*)")
+"""How ffmpeg marks its messages with `-v level+info`."""
+_DURATION = re.compile(r"Duration: (\d+):(\d\d):(\d\d\.\d+)")
+_MISSING, _MISSING_SHARE = 0.5, 0.02
+"""Seconds, and share of a recording, that may be missing at its end: coders pad, and some lengths are estimates."""
 
 Decoded = tuple[int, Iterator[Samples]]
 """The rate, and blocks of one channel."""
@@ -82,18 +92,22 @@ def _opened_by_soundfile(path: Path) -> tuple[Any, str]:
 
 
 def _soundfile_blocks(file: Any, name: str, size: int) -> Iterator[Samples]:
+    frames, rate = 0, int(file.samplerate)
     try:
         while len(part := file.read(size, dtype="float32")):
-            yield Audio.of(part, int(file.samplerate)).samples
+            frames += len(part)
+            yield Audio.of(part, rate).samples
     except RuntimeError as error:  # SoundFileError is one
         raise AudioError(f"{name}: broken: soundfile stopped reading it: {error}") from error
+    _check_length(name, frames / rate, _Report(int(file.frames) / rate, ()))
 
 
 @contextmanager
 def _ffmpeg(
     begin: list[str], name: str, size: int, stream: BinaryIO | None = None, head: bytes = b""
 ) -> Iterator[Decoded]:
-    command = [begin[0], "-v", "error", "-nostdin", *begin[1:], "-vn", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
+    quiet = ("-hide_banner", "-nostats", "-nostdin", "-v", "level+info")
+    command = [begin[0], *quiet, *begin[1:], "-vn", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
     # Its words go to a file: nobody reads a pipe while sound is read, and a full one would stop it.
     with tempfile.TemporaryFile() as words:
         source = subprocess.DEVNULL if stream is None else subprocess.PIPE
@@ -133,6 +147,44 @@ def _ffmpeg_blocks(
         )
     if problems:
         raise AudioError(f"{reader.name}: cannot be read on: {problems[0].strerror or problems[0]}")
+    _check_length(reader.name, frames / reader.rate, _report_of(words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What a decoder says of a recording that it decoded to the end."""
+
+    promised: float
+    """Seconds by the tables of the file; 0: unknown."""
+    errors: tuple[str, ...]
+
+
+def _report_of(words: IO[bytes]) -> _Report:
+    words.seek(0)
+    text = words.read(_PIECE).decode(errors="replace")
+    found = _DURATION.search(text)
+    is_guess = "Estimating duration from bitrate" in text
+    hours, minutes, seconds = map(float, found.groups()) if found and not is_guess else (0.0, 0.0, 0.0)
+    return _Report(3600 * hours + 60 * minutes + seconds, tuple(match[2] for match in _REPORTED.finditer(text)))
+
+
+def _check_length(name: str, seconds: float, report: _Report) -> None:
+    """A decoder that passes over damage ends without an error.
+
+    Damage and less sound than promised is an error. One of both alone is a warning: the video may be longer than its
+    sound, and a damaged frame may be a click.
+    """
+    is_short = seconds < report.promised * (1 - _MISSING_SHARE) - _MISSING
+    lengths = f"its tables promise {report.promised:.2f} s and {seconds:.2f} s of sound could be read"
+    damage = f"errors while decoding, such as {report.errors[-1][:200]!r}" if report.errors else ""
+    if is_short and damage:
+        raise AudioError(
+            f"{name}: cut off or damaged: {lengths} ({damage}); copy it again, or give what is there as a stream "
+            "(`-` < FILE)"
+        )
+    if is_short or damage:
+        told = f"{name}: {lengths if is_short else damage}; is it cut off or damaged?"
+        warnings.warn(told, InputWarning, stacklevel=2)
 
 
 def _pump(stream: BinaryIO, head: bytes, pipe: IO[bytes], problems: list[OSError]) -> None:
@@ -157,7 +209,8 @@ def _last_words(words: IO[bytes]) -> str:
     end = words.seek(0, os.SEEK_END)
     words.seek(max(0, end - 1000))
     lines = words.read().decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "no reason given"
+    reported = [match[2] for line in lines if (match := _REPORTED.search(line))]
+    return ([*lines[-1:], *reported] or ["no reason given"])[-1][:200]
 
 
 def all_of(parts: Iterator[Samples], most: int, name: str) -> Samples:

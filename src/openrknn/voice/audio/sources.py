@@ -44,6 +44,8 @@ def _file(path: Path, rate: int, size: int) -> Iterator[Samples]:
     try:
         with path.open("rb") as stream:
             first = stream.read(4)
+            if not first:
+                raise AudioError(f"{path}: is empty; a recording was expected")
             if is_wav(first):
                 reader = WavStream(stream, str(path), first)
                 yield from _at_rate(reader.blocks(_frames(reader.rate, rate, size)), reader.rate, rate)
@@ -63,7 +65,9 @@ def _piped(stream: BinaryIO, name: str, rate: int, size: int, raw_rate: int | No
         yield from _at_rate(coming, reader.rate, rate)
     elif raw_rate is not None:
         yield from _at_rate(_raw(stream, first, _frames(raw_rate, rate, size)), raw_rate, rate)
-    elif first:
+    elif not first:
+        raise AudioError(f"{name}: is empty; a recording was expected")
+    else:
         head = _filled(stream, first, HEAD)
         kind = format_of(head)
         if kind is None:

@@ -39,7 +39,7 @@ def mel_of(samples: Samples, bands: int) -> Array:
 class WhisperModel(Closing):
     """Encoder and decoder of a set; what is heard in a window, with times of parts and words."""
 
-    has_words = True
+    has_words = has_prompts = has_beams = True
 
     def __init__(self, voice: VoiceSet, device: str = "auto") -> None:
         options = voice.options
