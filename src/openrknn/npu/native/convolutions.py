@@ -20,6 +20,7 @@ from openrknn.npu.native.context import INT8_MAGNITUDE, KernelContext
 from openrknn.npu.native.places import Places, padded
 from openrknn.npu.native.program import HALF_BYTES, LANES, Task, choose_stages, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
+from openrknn.npu.native.rows import join_rows
 from openrknn.npu.task import Convolution
 from openrknn.task import cna as task_cna
 from openrknn.task.formats import ATOM_BYTES, MIXED, element_bits, element_bytes, is_float, surfaces_of
@@ -72,6 +73,7 @@ def convolution(reading: Reading[Convolution], places: Places, context: KernelCo
         if not step.array.shift:
             result.dpu.chain = chain.build(task.seen_by(reading.chain), limit, places, context.tables)
         choose_stages(result.dpu, task, places, reading)
+    join_rows(result)
     _weights(result, step, places, context, corrections, values=order.values)
     return result
 

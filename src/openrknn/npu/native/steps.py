@@ -23,6 +23,7 @@ from openrknn.npu.native.convolutions import convolution
 from openrknn.npu.native.places import Places, Span, refuse_overlap
 from openrknn.npu.native.program import HALF_BYTES, Task, choose_stages, describe
 from openrknn.npu.native.reading import Reading, RefusedError, ignore, whole
+from openrknn.npu.native.rows import join_rows
 from openrknn.npu.task import Convolution, Flying, Pooling, Step
 from openrknn.task import dpu as task_dpu
 from openrknn.task import rdma
@@ -195,6 +196,7 @@ def _flying(reading: Reading[Flying], places: Places, context: KernelContext) ->
     if reader.precision is Precision.INT8 and count >= result.dpu.target.atoms:
         result.dpu.chain = chain.build(task.seen_by(reading.chain), INT8_MAGNITUDE, places, context.tables)
     choose_stages(result.dpu, task, places, reading)
+    join_rows(result)
     return result
 
 
