@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 
-from openrknn import records
+from openrknn import inits, records
 
 Decorator = Callable[..., Any]
 KINDS: list[dict[str, bool]] = [
@@ -53,7 +54,7 @@ def test_objects_are_those_of_the_standard_library(options: dict[str, bool]) -> 
 
 
 class Unlike:
-    """Without a field that `__init__` does not take: the first objects of such a class have no `__init__` of it."""
+    """Without a field that `__init__` does not take."""
 
     first: int
     second: str = "two"
@@ -62,12 +63,12 @@ class Unlike:
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-def test_the_first_objects_are_made_as_the_last_ones_are(options: dict[str, bool]) -> None:
+def test_every_kind_of_argument_is_taken_alike(options: dict[str, bool]) -> None:
     def fresh(decorator: Decorator) -> Any:
         return decorator(**options)(type("Unlike", (), {**vars(Unlike)}))
 
     ours, theirs = fresh(records.dataclass), fresh(dataclasses.dataclass)
-    for number in range(3 * records._FEW):
+    for number in range(3):
         for values, names in (((1,), {}), ((1, "x", [5]), {"named": number}), ((), {"first": 0, "second": "b"}),
                               ((), {"first": 1, "second": "c", "many": [2], "named": 3})):  # fmt: skip
             assert repr(ours(*values, **names)) == repr(theirs(*values, **names))
@@ -81,6 +82,21 @@ def test_the_first_objects_are_made_as_the_last_ones_are(options: dict[str, bool
         with pytest.raises(TypeError) as mine:
             fresh(records.dataclass)(*values, **names)
         assert str(mine.value) == str(other.value)
+
+
+@pytest.mark.parametrize("options", KINDS, ids=str)
+@pytest.mark.parametrize("count", range(len(inits.BY_SETTER) + 2))
+def test_any_number_of_fields_is_set(count: int, options: dict[str, bool]) -> None:
+    names = [f"field_{number}" for number in range(count)]
+    shape = {"__annotations__": dict.fromkeys(names, "int"), **dict.fromkeys(names[-1:], "usual")}
+    ours: Any = records.dataclass(**options)(type("Wide", (), {**shape}))
+    theirs: Any = dataclasses.dataclass(**options)(type("Wide", (), {**shape}))
+    by_name = dict(zip(names[::-1], range(count), strict=True))
+    for values, more in ((range(count), {}), ((), by_name), (range(max(count - 1, 0)), {})):
+        assert repr(ours(*values, **more)) == repr(theirs(*values, **more))
+    assert [*inspect.signature(ours).parameters] == names
+    with pytest.raises(TypeError):
+        ours(*range(count + 1))
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)

@@ -1,9 +1,9 @@
 """`dataclass` of the standard library, made faster to import.
 
 `dataclasses.dataclass` writes and compiles up to six functions for every class while its module is imported; for the
-classes that a first run needs this took longer than importing NumPy. Here `__init__` is compiled when many objects of
-a class are made, and `__repr__`, `__eq__`, `__hash__` and what freezes an object are the same functions for all
-classes.
+classes that a first run needs this took longer than importing NumPy. Here `__init__` is one of those in `inits` with
+other names, compiled only where those do not do, and `__repr__`, `__eq__`, `__hash__` and what freezes an object are
+the same functions for all classes.
 What they do is what the standard library says, and `fields`, `replace` and `is_dataclass` know these classes.
 """
 
@@ -13,8 +13,10 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from operator import attrgetter
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
+
+from openrknn import inits
 
 __all__ = ["dataclass"]
 
@@ -45,7 +47,7 @@ def _made(cls: type, *, eq: bool = True, frozen: bool = False, slots: bool = Fal
             base.frozen = True
     made.__dataclass_params__.frozen = frozen
     if not has_init:
-        made.__init__ = _first_init(made, frozen=frozen)
+        made.__init__ = _written_init(made) or _late_init(made, frozen=frozen)
     return made  # type: ignore[no-any-return]
 
 
@@ -104,6 +106,9 @@ def _refuse_delete(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+_USUAL = (object.__setattr__, _refuse_set)
+
+
 def _getstate(self: Any) -> list[Any]:
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
@@ -116,61 +121,46 @@ def _setstate(self: Any, state: list[Any]) -> None:
 # ----------------------------------------------------------------------------------------------------------- __init__
 
 
-_FEW = 100
-"""Objects whose fields are set one by one cost less than compiling an `__init__` for them."""
+def _written_init(cls: Any) -> Callable[..., None] | None:
+    """One of `inits`, with the names of this class; None where none fits."""
+    fields = dataclasses.fields(cls)
+    if hasattr(cls, "__post_init__") or len(fields) >= len(inits.BY_SETTER):
+        return None
+    if not all(one.init and one.default_factory is dataclasses.MISSING for one in fields):
+        return None
+    fields = tuple(sorted(fields, key=lambda one: one.kw_only is True))  # which keeps the order otherwise
+    names = tuple(field.name for field in fields)
+    found = [getattr(cls, name, None) for name in names]
+    slots = [one for one in found if isinstance(one, MemberDescriptorType)]
+    written: Any = inits.BY_SETTER[len(names)]
+    code, places = written.__code__, sum(not field.kw_only for field in fields)
+    changes: dict[str, Any] = {}
+    if names and not slots:
+        if any(hasattr(one, "__set__") for one in found) or cls.__setattr__ not in _USUAL:
+            return None
+        code = (written := inits.BY_NAME[len(names)]).__code__
+        changes["co_consts"] = tuple(names if isinstance(one, tuple) else one for one in code.co_consts)
+    elif len(slots) < len(names):
+        return None
+    code = code.replace(co_name="__init__", co_varnames=("self", *names), co_argcount=places + 1,
+                        co_kwonlyargcount=len(names) - places, **changes)  # fmt: skip
+    defaults = tuple(one.default for one in fields[:places] if one.default is not dataclasses.MISSING)
+    setters = {f"s{number}": slot.__set__ for number, slot in enumerate(slots)}
+    made = FunctionType(code, setters, "__init__", defaults or None)
+    made.__kwdefaults__ = {one.name: one.default for one in fields[places:] if one.default is not dataclasses.MISSING}
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    return made
 
 
-def _first_init(cls: Any, *, frozen: bool) -> Callable[..., None]:
-    """An `__init__` for the first objects. Then, or for arguments that are an error, it puts the real one into its
-    place and calls that."""
-    remaining = _FEW
-    setting: _Setting | None = None
+def _late_init(cls: Any, *, frozen: bool) -> Callable[..., None]:
+    """An `__init__` that puts the compiled one into its place when the first object is made."""
 
     def __init__(self: Any, *values: Any, **more: Any) -> None:  # noqa: N807 - errors about arguments say this name
-        nonlocal remaining, setting
-        remaining -= 1
-        if remaining >= 0:
-            if setting is None:
-                setting = _Setting(cls, frozen=frozen)
-            if setting.fills(self, values, more):
-                return
         made = _init(cls, frozen=frozen)
         cls.__init__ = made
         made(self, *values, **more)
 
     return __init__
-
-
-class _Setting:
-    """What `__init__` does, field by field."""
-
-    def __init__(self, cls: Any, *, frozen: bool) -> None:
-        fields = dataclasses.fields(cls)
-        self._setters = [(one.name, _setter(cls, one.name, frozen=frozen), one.default) for one in fields]
-        self._places = [field.name for field in fields if not field.kw_only]
-        self._names = {field.name for field in fields}
-        self._makers = {one.name: one.default_factory for one in fields
-                        if one.default_factory is not dataclasses.MISSING}  # fmt: skip
-        self._needed = {one.name for one in fields if one.default is one.default_factory is dataclasses.MISSING}
-        self._is_plain = all(field.init for field in fields) and not hasattr(cls, "__post_init__")
-
-    def fills(self, instance: Any, values: tuple[Any, ...], more: dict[str, Any]) -> bool:
-        """Set every field; False, and nothing is set, where these are not the arguments."""
-        if not self._is_plain:
-            return False
-        if values:
-            placed = dict(zip(self._places, values, strict=False))
-            if len(placed) != len(values) or not placed.keys().isdisjoint(more):
-                return False
-            more = {**placed, **more}
-        if not self._needed <= more.keys() <= self._names:
-            return False
-        for name, make in self._makers.items():
-            if name not in more:
-                more[name] = make()
-        for name, set_, default in self._setters:
-            set_(instance, more.get(name, default))
-        return True
 
 
 def _setter(cls: Any, name: str, *, frozen: bool) -> Callable[[Any, Any], None]:
