@@ -125,6 +125,19 @@ def test_a_state_that_lies_otherwise_is_copied() -> None:
         assert np.array_equal(carried.state()["h"], ones * 3)
 
 
+def test_a_state_that_is_copied_and_becomes_no_number_is_refused_as_an_input_is() -> None:
+    net = Net()
+    moved = net.add("Sub", "x", "h")
+    out = net.add("Reshape", moved, net.constant([1, 48], np.int64))
+    compiled = compile_model(net.model({"x": (1, 3, 4, 4), "h": (1, 3, 4, 4)}, [out]), check=False).model
+    with Session(compiled, "software") as session, session.carry({out: "h"}) as carried:
+        assert carried.joined == ()
+        infinite = np.full((1, 3, 4, 4), np.inf, np.float32)
+        carried.step({"x": infinite}, layout="nchw")
+        with pytest.raises(ValueError, match=r"'h'.*are NaN"):
+            carried.step({"x": infinite}, layout="nchw")
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [

@@ -20,6 +20,7 @@ from openrknn.runtime.engine import Engine, Runnable
 from openrknn.runtime.errors import ClosedError
 from openrknn.runtime.feed import feed, in_order, layouts_in_order
 from openrknn.runtime.io.arrange import shape_in, state_layout
+from openrknn.runtime.io.copies import copier
 from openrknn.runtime.io.inputs import InputPort
 from openrknn.runtime.io.outputs import OutputPort, Outputs
 from openrknn.runtime.io.tensors import Array, StoredTensor, stored_bytes
@@ -89,6 +90,7 @@ class CarriedProgram(Carried):
             self._free = [name for name in inputs if name not in set(pairs.values())]
             self._ports = [{port.name: port for port in turn.inputs} for turn in self._turns]
             self._results = [{port.name: port for port in turn.outputs} for turn in self._turns]
+            self._copies = [self._copies_of(turn) for turn in range(len(self._turns))]
             self.reset()
         except BaseException:
             self.close()
@@ -103,10 +105,8 @@ class CarriedProgram(Carried):
         pixels = feed(program, [ports[name] for name in self._free], values, layouts, pass_through=False)
         self._execute(program, pixels)
         self.steps += 1
-        following = self._ports[self.steps % len(self._turns)]
-        for name, becomes in self.pairs.items():
-            if name not in self.joined:
-                self._put(following[becomes], results[name].read("float"))
+        for copy in self._copies[at]:
+            copy()
         return Outputs((name, port.read("float")) for name, port in results.items() if name not in self.pairs)
 
     def state(self) -> dict[str, Array]:
@@ -127,6 +127,33 @@ class CarriedProgram(Carried):
         self._closed = True
         while self._turns:
             self._turns.pop().close()
+
+    def _copies_of(self, turn: int) -> list[Callable[[], None]]:
+        """What takes the states that are not joined from one step to the next."""
+        results, following = self._results[turn], self._ports[(turn + 1) % len(self._turns)]
+        return [
+            self._copy(results[name], following[becomes])
+            for name, becomes in self.pairs.items()
+            if name not in self.joined
+        ]
+
+    def _copy(self, made: OutputPort, read: InputPort) -> Callable[[], None]:
+        source, target = made.stored, read.stored
+        is_own = isinstance(self._turns[0], Program)
+        if not (is_own and read.keeps_numbers and source.dtype == target.dtype == np.float16):
+            return lambda: self._put(read, made.read("float"))
+        given = target.places()
+        given = given.transpose(0, 2, 3, 1) if self._layouts[read.name] == "nhwc" else given
+        taken = source.places()
+        copy, numbers = copier(source, taken, target, given), source.elements[int(taken.min()) : int(taken.max()) + 1]
+
+        def checked() -> None:
+            if np.isnan(numbers).any():
+                self._put(read, made.read("float"))  # says what is wrong; other memory between is no state
+            else:
+                copy()
+
+        return checked
 
     def _put(self, port: InputPort, value: Array) -> None:
         """A state into the input; `value` has its numbers in the order of the output."""

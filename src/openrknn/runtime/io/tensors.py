@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -96,6 +97,7 @@ class StoredTensor:
         self.padding: Array | None = None
         """Pictures: the ends of the rows, [N, H, rest, C]."""
         self.channels = _channels(tensor)
+        self._spare: Sequence[Array] | None = None
         self.is_image = tensor.layout is Layout.NC1HWC2 and bool(tensor.row_alignment)
         self.is_feature = tensor.layout is Layout.NC1HWC2 and not self.is_image
         try:
@@ -152,13 +154,19 @@ class StoredTensor:
         else:
             self.native[...] = values.reshape(self.native.shape)
 
+    def spare_lanes(self) -> Sequence[Array]:
+        """The lanes that hold no channel, in memory."""
+        if self._spare is None:
+            whole, rest = divmod(self.channels, self.native.shape[4]) if self.is_feature else (0, 0)
+            parts = [self.native[:, whole + bool(rest) :]] if self.is_feature else []
+            parts += [self.native[:, whole, :, :, rest:]] if rest else []
+            self._spare = [part for part in parts if part.size]
+        return self._spare
+
     def clear_lanes(self) -> None:
         """Zero the lanes that hold no channel. A NaN in them would survive the zero weights that it meets."""
-        if self.is_feature:
-            whole, rest = divmod(_channels(self.tensor), self.native.shape[4])
-            self.native[:, whole + bool(rest) :] = 0
-            if rest:
-                self.native[:, whole, :, :, rest:] = 0
+        for lanes in self.spare_lanes():
+            lanes[...] = 0
 
     def write_channels_last(self, values: Array) -> None:
         """Store a feature map or picture that comes as [N, H, W, C]."""

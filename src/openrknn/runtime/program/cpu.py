@@ -12,6 +12,7 @@ from openrknn.container.model import Model, Operator
 from openrknn.container.parts import Kind, Tensor
 from openrknn.errors import UnsupportedError
 from openrknn.npu.budget import Demand
+from openrknn.runtime.io.copies import copier
 from openrknn.runtime.io.tensors import Array, StoredTensor
 from openrknn.runtime.io.values import decode, encode
 from openrknn.runtime.operators import CpuOperator, SeveralOutputs
@@ -84,15 +85,6 @@ def _whole(numbers: Sequence[object]) -> bool:
     return all(isinstance(number, int | float) and abs(number) < _MOST for number in numbers)
 
 
-def _selection(places: Array) -> slice | Array:
-    """These places of an array; a slice where they are equally far apart."""
-    steps = np.diff(places)
-    step = int(steps[0]) if steps.size else 1
-    if step < 1 or np.any(steps != step):
-        return places
-    return slice(int(places[0]), int(places[-1]) + 1, step)
-
-
 class OperatorAttributes(dict[str, Any]):
     """What a custom function gets as its attributes; `operator` says which one of the model it computes."""
 
@@ -150,15 +142,7 @@ class CpuCall:
         if not is_small or any(isinstance(entry, StoredTensor) for entry in others):
             return None
         arrays = [source.places(), *(self._value(entry) for entry in others)]
-        taken = _selection(self._results(arrays)[wanted[0]].reshape(-1))
-        given = _selection(target.places().reshape(-1))
-
-        def copy() -> None:
-            values = source.elements[taken].copy()  # both may be the same memory
-            target.clear_lanes()
-            target.elements[given] = values
-
-        return copy
+        return copier(source, self._results(arrays)[wanted[0]], target, target.places())
 
     def _compute_all(self) -> None:
         arrays = [self._value(entry) for entry in self._inputs]
