@@ -311,6 +311,10 @@ def test_what_was_said_before_an_error_is_kept(
         (["abc", "-o", "a.wav", "--speaker", "9"], "speaker '9'"),
         (["abc", "-o", "a.wav", "--length-scale", "-1"], "length_scale"),
         (["abc", "-o", "-", "--json"], "choose one"),
+        (["abc", "-o", "a.wav", "--seed", "-1"], "a seed of -1"),
+        (["abc", "-o", "a.wav", "--target", "rk3576"], "this set is compiled, for rk3588"),
+        (["abc", "-o", "a.wav", "--no-exact"], "needs the VOICE.onnx itself"),
+        (["abc", "-o", "a.wav", "--config", "a.json"], "needs the VOICE.onnx itself"),
         (["abc", "--play"], "plays sound"),
     ],
 )

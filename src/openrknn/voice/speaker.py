@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from openrknn.backports import file_digest
+from openrknn.chips import chip_named
 from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples, resample
 from openrknn.voice.audio.loudness import at_loudness
@@ -72,7 +73,13 @@ class Speaker(Closing):
         """
         if not isinstance(voice, VoiceSet) and Path(voice).suffix == ".onnx":
             voice = _compiled(Path(voice), Path(config) if config else None, target or _chip_here(), exact=exact)
+            config, target, exact = None, "", True
         self.set = open_set(voice, "speaker")
+        if config or not exact or (target and chip_named(target).name != self.set.target):
+            raise VoiceSetError(
+                f"{self.set.folder}: this set is compiled, for {self.set.target}; another chip, config or text encoder "
+                "needs the VOICE.onnx itself"
+            )
         opens = FAMILIES.get(self.set.family)
         if opens is None:
             raise VoiceSetError(
@@ -131,6 +138,8 @@ class Speaker(Closing):
             raise ValueError("loudness is measured over a sentence; a stream by 'window' has none yet")
         if loudness is not None and not -60 <= loudness <= 0:
             raise ValueError(f"a loudness of {loudness} LUFS; -60 to 0 can be, and -16 is usual")
+        if seed is not None and seed < 0:
+            raise ValueError(f"a seed of {seed}; a whole number from 0 on is needed")
         if not 0 <= pause <= 60:
             raise ValueError(f"a pause of {pause} seconds; 0 to 60 can be")
         scales = self._scales(noise_scale, length_scale, noise_w)
