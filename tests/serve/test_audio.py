@@ -125,6 +125,14 @@ def test_what_cannot_be_transcribed(
         assert caught.value.type == "invalid_request_error"
 
 
+def test_what_is_no_text_is_not_streamed(client: OpenAI) -> None:
+    import openai
+
+    for form in ("srt", "vtt", "verbose_json"):
+        with pytest.raises(openai.BadRequestError, match=f"no {form}"):
+            client.audio.transcriptions.create(model="ears", file=SAID, response_format=form, stream=True)
+
+
 def data_url(*digits: int) -> str:
     return f"data:audio/wav;base64,{base64.b64encode(wav(*digits)).decode()}"
 
@@ -244,6 +252,7 @@ def test_a_request_without_a_format_is_answered(client: OpenAI) -> None:
         ({"input": " . "}, "nothing in this text"),
         ({"input": "x" * 1001}, "1000 at a time"),
         ({"voice": "nobody"}, "there is no voice 'nobody'"),
+        ({"voice": "7"}, "speaker 7 is not one"),
         ({"speed": 9}, "speed"),
         ({"response_format": "midi"}, "response_format"),
         ({"stream_format": "fax"}, "stream_format"),
@@ -302,6 +311,7 @@ def test_live_text(server: Server) -> None:
     for wrong in ("rate=x", "language=de", "task=translate"):
         assert ask(server, "POST", f"/v1/audio/live?{wrong}", headers=TOKEN).status == 400
     session = ask(server, "POST", "/v1/audio/live", headers=TOKEN).json["id"]
+    assert ask(server, "POST", f"/v1/audio/live/{session}?end=maybe", b"", TOKEN).status == 400
     assert ask(server, "POST", f"/v1/audio/live/{session}", b"odd", TOKEN).status == 400
 
 

@@ -204,6 +204,10 @@ def test_mistakes_are_told_and_the_session_goes_on(client: OpenAI) -> None:
             ({"type": "session.update", "session": session(transcription={"language": "de"})}, "understands 'en'"),
             ({"type": "session.update", "session": session(format={"type": "audio/mp3"})}, "the format is one of"),
             ({"type": "session.update", "session": session(format={"type": "audio/pcm", "rate": 1})}, "8000 to 48000"),
+            ({"type": "session.update", "session": session(format={"type": ["audio/pcm"]})}, "the format is one of"),
+            ({"type": "session.update", "session": session(format={"type": "audio/pcm", "rate": 0})}, "8000 to 48000"),
+            ({"type": "session.update"}, "'session' is an object"),
+            ({}, "an event is a JSON object with a 'type'"),
             ({"type": "session.update", "session": session(turn_detection={"type": "x"})}, "server_vad"),
             ({"type": "session.update", "session": 5}, "is an object"),
             ({"type": "input_audio_buffer.append", "audio": "%"}, "not base64"),
@@ -216,7 +220,7 @@ def test_mistakes_are_told_and_the_session_goes_on(client: OpenAI) -> None:
             assert error.error.event_id == "mine"
         for raw in ("nonsense", "[1]", "[" * 100_000):
             connection._connection.send(raw)
-            assert until_type(connection, "error")[-1].error.type == "invalid_request_error"
+            assert "is a JSON object with a 'type'" in until_type(connection, "error")[-1].error.message
         connection._connection.send(b"\0\1")
         until_type(connection, "error")
         append(connection, 1)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from openrknn.voice.audio import Audio
+from openrknn.voice.errors import UnknownSpeakerError
 from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Detection, Segment, Word
 from openrknn.voice.segments import Rules
@@ -122,8 +123,10 @@ class FakeSpeaker:
     speakers: ClassVar = {"low": 0, "loud": 1}
 
     def stream(
-        self, text: str, *, speaker: str | None = None, length_scale: float | None = None
+        self, text: str, *, speaker: str | int | None = None, length_scale: float | None = None
     ) -> Iterator[Audio]:  # fmt: skip
+        if isinstance(speaker, int):
+            raise UnknownSpeakerError(f"speaker {speaker} is not one of this voice")
         for sentence in text.split("."):
             word = sentence.strip()
             if word == HANG:

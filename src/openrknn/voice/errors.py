@@ -17,5 +17,9 @@ class VoiceSetError(RknnError):
     """A folder with the models of a voice is not there, is broken, or holds another kind of models."""
 
 
+class UnknownSpeakerError(VoiceSetError):
+    """A text or a program names a speaker that a voice does not have."""
+
+
 class PhonemeError(RknnError):
     """Text cannot be said: no phonemes, or phonemes that the voice does not know."""

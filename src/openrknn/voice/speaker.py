@@ -25,7 +25,7 @@ from openrknn.chips import chip_named
 from openrknn.closing import Closing
 from openrknn.voice.audio import Audio, Samples, resample
 from openrknn.voice.audio.loudness import at_loudness
-from openrknn.voice.errors import PhonemeError, VoiceSetError
+from openrknn.voice.errors import PhonemeError, UnknownSpeakerError, VoiceSetError
 from openrknn.voice.kokoro.speaking import KokoroVoice
 from openrknn.voice.matcha.speaking import MatchaVoice
 from openrknn.voice.piper.config import read_config
@@ -232,7 +232,7 @@ class Speaker(Closing):
         number = int(speaker) if isinstance(speaker, int) or speaker.isdecimal() else -1
         if not 0 <= number < count:
             names = ", ".join(list(self.speakers)[:12]) or "it has no names"
-            raise VoiceSetError(
+            raise UnknownSpeakerError(
                 f"speaker {speaker!r} is not one of the voice {self.set.name!r}, which has {count} (0 to {count - 1}): "
                 f"{names}{', ...' if len(self.speakers) > 12 else ''}"
             )

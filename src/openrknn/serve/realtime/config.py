@@ -92,11 +92,11 @@ def _with_input(config: SessionConfig, heard: dict[str, Any], voices: Voices, wh
     if heard.get("format") is not None:
         form = _object(heard["format"], f"{where}format")
         kind = form.get("type", "audio/pcm")
-        if kind not in _FORMATS:
+        if not isinstance(kind, str) or kind not in _FORMATS:
             raise BadRequestError(f"the format is one of {', '.join(_FORMATS)}, not {str(kind)[:40]!r}").about(
                 f"{where}format.type"
             )
-        rate = form.get("rate") or _FORMATS[kind]
+        rate = _FORMATS[kind] if form.get("rate") is None else form["rate"]
         if type(rate) is not int or not 8000 <= rate <= 48_000:
             raise BadRequestError("the rate is a number from 8000 to 48000").about(f"{where}format.rate")
         config = replace(config, kind=kind, rate=rate)

@@ -72,6 +72,10 @@ class RealtimeSession:
         event = words if isinstance(words, dict) else {}
         try:
             act = self._acts.get(str(event.get("type")))
+            if "type" not in event:
+                raise BadRequestError("an event is a JSON object with a 'type', sent as text").about(
+                    "type", "invalid_event"
+                )
             if act is None:
                 raise BadRequestError(
                     f"events of type {str(event.get('type'))[:80]!r} are not known in a session that transcribes; "
@@ -98,7 +102,9 @@ class RealtimeSession:
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _update(self, event: dict[str, Any]) -> None:
-        config = updated(self._config, event.get("session"), self._plane.voices)
+        if event.get("session") is None:
+            raise BadRequestError("'session' is an object with the settings that change").about("session")
+        config = updated(self._config, event["session"], self._plane.voices)
         if self._ears is not None and config != self._config:
             raise ConflictError("settings cannot change in the middle of sound: commit it, or clear it, first")
         self._config = config

@@ -73,8 +73,11 @@ class Live:
 
     async def feed(self, request: Request) -> Response:
         """What is heard by now."""
+        end = request.query_params.get("end", "")
+        if end not in {"", "0", "1", "true", "false"}:
+            raise BadRequestError("'end' is true or false").about("end")
+        is_end = end in {"1", "true"}
         identity, session = self._find(request)
-        is_end = request.query_params.get("end", "") in {"1", "true"}
         session.is_busy = True
         self._stop(session)
         try:

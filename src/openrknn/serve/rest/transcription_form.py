@@ -26,6 +26,8 @@ FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json")
 _MOST_PROMPT = 20_000
 _MOST_NAME = 100
 _DIARIZED = "diarized_json"
+_STREAMED = frozenset({"json", "text", "diarized_json"})
+"""Formats whose request may be streamed; the events are the same."""
 _MOST_KNOWN = 4
 """Speakers whose voice a client may bring, as at OpenAI."""
 
@@ -52,6 +54,11 @@ def read_wish(parts: list[Part], voices: Voices, task: str) -> TranscriptionWish
         raise BadRequestError(f"response_format is one of {', '.join(FORMATS)}, not {wanted[:40]!r}").about(
             "response_format"
         )
+    is_streamed = form.flag("stream")
+    if is_streamed and wanted not in _STREAMED:
+        raise BadRequestError(
+            f"stream=true sends events with text, and no {wanted}; response_format is json, text or diarized_json"
+        ).about("response_format")
     granularities = _granularities(form, voice, wanted)
     options = ListenOptions(
         language=_language(form, voice) if task == "transcribe" else AUTO if len(voice.languages) > 1 else "",
@@ -65,7 +72,7 @@ def read_wish(parts: list[Part], voices: Voices, task: str) -> TranscriptionWish
             f"response_format=diarized_json needs a set that distinguishes speakers: `openrknn voice get {EMBEDDING}`"
         ).about("response_format")
     asked = Asked(options, logs, _rules(form), is_diarized, _known(form, is_diarized=is_diarized))
-    return TranscriptionWish(voice, recording, asked, wanted, form.flag("stream"), granularities)
+    return TranscriptionWish(voice, recording, asked, wanted, is_streamed, granularities)
 
 
 def _rules(form: _Form) -> Rules | None:

@@ -15,7 +15,7 @@ from openrknn.errors import RknnError
 from openrknn.serve.datatypes import Array
 from openrknn.serve.voice.rows import row_of
 from openrknn.voice.audio import Audio, Resampler, read_audio, resample
-from openrknn.voice.errors import AudioError, PhonemeError
+from openrknn.voice.errors import AudioError, PhonemeError, UnknownSpeakerError
 from openrknn.voice.listener import ListenOptions
 from openrknn.voice.results import Segment
 from openrknn.voice.segments import Rules
@@ -128,7 +128,7 @@ class ChannelHandler:
         started = time.perf_counter()
         try:
             found, sound = self._acts[words["do"]](words, array)
-        except (AudioError, PhonemeError, ValueError, TypeError) as error:
+        except (AudioError, PhonemeError, UnknownSpeakerError, ValueError, TypeError) as error:
             return {"bad": str(error) or type(error).__name__}, None
         except MemoryError:
             return {"error": "the voice needs more memory than it may have; see --max-memory"}, None

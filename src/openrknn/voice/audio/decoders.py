@@ -126,7 +126,8 @@ def _ffmpeg(
                 reader = WavStream(cast(BinaryIO, child.stdout), name)
             except AudioError:
                 child.wait()
-                raise AudioError(f"{name}: no recording that ffmpeg can read: {_last_words(words)}") from None
+                why = _last_words(words).removeprefix(f"{command[command.index('-i') + 1]}: ")
+                raise AudioError(f"{name}: no recording that ffmpeg can read: {why}") from None
             yield reader.rate, _ffmpeg_blocks(reader, child, words, problems, size)
         finally:
             child.kill()
