@@ -20,7 +20,7 @@ __all__ = ["paused"]
 
 
 class _Pauses:
-    """Those that are under way, in whichever threads."""
+    """Those that have begun and not ended, in all threads."""
 
     def __init__(self) -> None:
         # A finalizer that a collection calls may open a model as well.

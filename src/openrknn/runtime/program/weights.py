@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import ctypes
 import hashlib
 import mmap
 import os
+import struct
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from openrknn.npu.budget import UNLIMITED, Budget
 _ALIGNMENT = 64
 _MANY_BYTES, _LARGE = 64 << 20, 64 << 10
 """Of so many constants, those of so many bytes are copied when somebody reads them, where the device knows how."""
+_HASHED_AT_ONCE, _MOST_HASHING = 1 << 20, 8
+"""Bytes, and threads that do."""
 _ELSEWHERE = {Kind.COMMANDS, Kind.TASKS, Kind.REGISTER_LIST}
 """Each session has its own: they hold addresses of its inputs and outputs. Register lists are read into commands."""
 
@@ -133,16 +137,10 @@ class WeightStore:
         """SHA-256 of the constants in their places; anything that no other store has, where nothing is kept."""
         if not self.is_exposed and (self._digest or cache_base() is None):
             return self._digest or self._token
-        digest = hashlib.sha256()
         if self.is_exposed and self.buffer is not None:
-            digest.update(self.buffer.array[: self.size_bytes].data)
+            self._digest = _digest_of([(0, self.buffer.array[: self.size_bytes].data)])
         else:
-            for start, data in self._constants():
-                digest.update(start.to_bytes(8, "little"))
-                digest.update(data)
-                if len(data) >= _LARGE:
-                    forget_pages([data])
-        self._digest = digest.digest()
+            self._digest = _digest_of(self._constants())
         return self._digest
 
     def is_intact(self) -> bool:
@@ -178,6 +176,37 @@ class WeightStore:
             for tensor in graph.tensors:
                 if tensor.data and tensor.kind not in _ELSEWHERE:
                     yield offsets[tensor.name], tensor.data
+
+
+def _digest_of(constants: Iterable[tuple[int, memoryview]]) -> bytes:
+    """SHA-256 of the places, sizes and SHA-256 of pieces, which several threads hash: another program is kept for other
+    constants, so that nothing less will do."""
+    pieces = [(start + at, data[at : at + _HASHED_AT_ONCE])
+              for start, data in constants for at in range(0, max(len(data), 1), _HASHED_AT_ONCE)]  # fmt: skip
+    found = [b""] * len(pieces)
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = min(processors, _MOST_HASHING, len(pieces) or 1)
+
+    def hash_some(first: int) -> None:
+        for number in range(first, len(pieces), count):
+            start, data = pieces[number]
+            found[number] = struct.pack("<QQ", start, len(data)) + hashlib.sha256(data).digest()
+            if len(data) >= _LARGE:
+                forget_pages([data])
+
+    threads = [threading.Thread(target=hash_some, args=(first,), daemon=True) for first in range(1, count)]
+    with contextlib.suppress(RuntimeError):  # no more threads
+        for thread in threads:
+            thread.start()
+    hash_some(0)
+    for first, thread in enumerate(threads, 1):
+        if thread.ident is None:
+            hash_some(first)
+        else:
+            thread.join()
+    if not all(found):
+        raise MemoryError("no memory to hash the constants of a model in")
+    return hashlib.sha256(b"".join(found)).digest()
 
 
 def _release(memory: Bytes) -> None:
