@@ -75,7 +75,7 @@ def memory_of(seed: int, *, low: int = 0, high: int = 256, operands: npt.NDArray
     buffers = [
         Buffer(SOURCE, noise.integers(low, high, 1 << 18, np.uint8), "source"),
         Buffer(OPERAND, noise.integers(low, high, 1 << 18, np.uint8), "operand"),
-        Buffer(TARGET, np.zeros(1 << 18, np.uint8), "target"),
+        Buffer(TARGET, np.zeros(1 << 19, np.uint8), "target"),
         Buffer(WEIGHTS, noise.integers(low, high, 1 << 18, np.uint8), "weights", constant=True),
     ]
     memory = Memory(buffers)
