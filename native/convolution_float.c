@@ -241,6 +241,7 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
     }
     const int32_t has_lone = c->kernels->float_lone && c->step->format == OPENRKNN_FP16 && lanes == FLOAT_CHANNELS;
     const int32_t has_copies = is_same_for_channels(&c->step->dpu);
+    int32_t kept = last_block; /* the block whose sums are in `sums` */
     for (int32_t number = first_block, atoms; number < last_block; number += atoms) {
         const uint8_t *at = c->weights + number * c->block_bytes;
         atoms = 1;
@@ -249,6 +250,12 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
                 copy_block(c, first_block, number, &places[s]);
             continue;
         }
+        if (is_copy(c, kept, number)) {
+            for (int32_t s = 0; s < count; s++)
+                finish(c, number, &places[s], sums[s]);
+            continue;
+        }
+        kept = last_block;
         if (has_lone && c->step->weight_kernels - number * ATOM == 1) {
             lone_block(c, number, places, count, sums[0]);
             continue;
@@ -303,5 +310,6 @@ void float_segments(const convolution *c, int32_t from, int32_t to, int32_t firs
             if (!taps)
                 break;
         }
+        kept = number;
     }
 }

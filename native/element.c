@@ -156,11 +156,14 @@ static stream stream_at(const openrknn_target *target, int64_t k)
     return made;
 }
 
-static inline uint8_t *stream_next(stream *at)
+/* The next place, and how many from there on are atoms of one pixel, `most` at most: each is atom_step behind the last. */
+static inline uint8_t *stream_run(stream *at, int32_t most, int32_t *run)
 {
     const openrknn_target *target = at->target;
     uint8_t *place = at->line + at->column * ATOM + at->atom * target->atom_step;
-    if (++at->atom == target->per_pixel) {
+    *run = at_most(most, (int32_t)(target->per_pixel - at->atom));
+    at->atom += *run;
+    if (at->atom == target->per_pixel) {
         at->atom = 0;
         if (++at->column == target->width) {
             at->column = 0;
@@ -172,6 +175,17 @@ static inline uint8_t *stream_next(stream *at)
         }
     }
     return place;
+}
+
+/* Neighbouring atoms to the next places. */
+static inline void stream_atoms(stream *at, const uint8_t *from, int32_t count)
+{
+    const int64_t step = at->target->atom_step;
+    for (int32_t run; count; count -= run) {
+        uint8_t *to = stream_run(at, count, &run);
+        for (int32_t i = 0; i < run; i++, from += ATOM)
+            memcpy(to + i * step, from, ATOM);
+    }
 }
 
 /* In the whole stream of pixels, runs of 8 or 16 and the lanes of their atoms change places. One of `surfaces` parts. */
@@ -186,7 +200,13 @@ static void transpose_part(const openrknn_move *step, int32_t part)
 
     for (; run < end; run++) {
         uint8_t block[ATOM][ATOM], turned[ATOM][ATOM];
-        for (int32_t i = 0; i < lanes; i++) {
+        const uint8_t *from = block[0];
+        int32_t i = 0, count;
+        if (column + lanes < step->width) { /* all in one row */
+            from = cube_row(&step->source, surface, row) + (int64_t)column * ATOM;
+            column += i = lanes;
+        }
+        for (; i < lanes; i++) {
             if (run * lanes + i >= total) {
                 memset(block[i], 0, ATOM);
                 continue;
@@ -200,25 +220,26 @@ static void transpose_part(const openrknn_move *step, int32_t part)
                 }
             }
         }
+        if (lanes == 8 && target.atom + lanes <= target.target->per_pixel) {
+            uint8_t *to = stream_run(&target, lanes, &count);
+            turn_halves_8(from, ATOM, to, step->target.atom_step);
+            continue;
+        }
         if (lanes == 8)
-            turn_halves_8(block[0], ATOM, turned[0], ATOM);
+            turn_halves_8(from, ATOM, turned[0], ATOM);
         else
-            for (int32_t i = 0; i < lanes; i++)
+            for (i = 0; i < lanes; i++)
                 for (int32_t lane = 0; lane < lanes; lane++)
-                    memcpy(turned[lane] + i * size, block[i] + lane * size, (size_t)size);
-        for (int32_t lane = 0; lane < lanes; lane++)
-            memcpy(stream_next(&target), turned[lane], ATOM);
+                    memcpy(turned[lane] + i * size, from + i * ATOM + lane * size, (size_t)size);
+        stream_atoms(&target, turned[0], lanes);
     }
 }
 
 static void stream_surface(const openrknn_move *step, int32_t surface)
 {
     stream target = stream_at(&step->target, (int64_t)surface * step->height * step->width);
-    for (int32_t row = 0; row < step->height; row++) {
-        const uint8_t *from = cube_row(&step->source, surface, row);
-        for (int32_t column = 0; column < step->width; column++)
-            memcpy(stream_next(&target), from + (int64_t)column * ATOM, ATOM);
-    }
+    for (int32_t row = 0; row < step->height; row++)
+        stream_atoms(&target, cube_row(&step->source, surface, row), step->width);
 }
 
 /* Nearest upsampling: each atom repeat_x times along the row, each surface repeat_y times. */
