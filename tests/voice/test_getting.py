@@ -71,8 +71,12 @@ def test_get_makes_a_known_name_at_home(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENRKNN_VOICES", str(tmp_path / "voices"))
     module = types.ModuleType("fake_family")
 
-    def make(source: Path, folder: Path, target: str, *, name: str, origin: str, word: str = "") -> VoiceSet:
-        made = VoiceSet(folder, name, "fake", "wake", 16_000, target=target, source=origin, options={"word": word})
+    def make(
+        source: Path, folder: Path, target: str, *, name: str, origin: str, word: str = "", licence: str = ""
+    ) -> VoiceSet:  # fmt: skip
+        made = VoiceSet(
+            folder, name, "fake", "wake", 16_000, target=target, source=origin, options={"word": word}, licence=licence
+        )  # fmt: skip
         assert not (folder / "voice.json").exists()
         write_set(made)
         return made
@@ -88,12 +92,14 @@ def test_get_makes_a_known_name_at_home(tmp_path: Path, monkeypatch: pytest.Monk
         made = fetch.get("fake-one", target="rk3576", progress=lambda *step: told.append(step))
     assert made.folder == tmp_path / "voices" / "fake-one"
     assert (made.source, made.target, made.options) == ("p 1", "rk3576", {"word": "hey"})
+    assert made.licence == "MIT"
     assert told[0] == ("fetching p 1", 0, 1)
     with pytest.raises(VoiceSetError, match="are made in fp16 only"):
         fetch.get("fake-one", precision="int8")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "fake.bin").write_bytes(b"")
-    assert fetch.get(tmp_path / "folder").source == "folder (local)"
+    local = fetch.get(tmp_path / "folder")
+    assert (local.source, local.licence) == ("folder (local)", "")
 
 
 def test_every_known_name_has_its_family_and_every_family_its_module() -> None:

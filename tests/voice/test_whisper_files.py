@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,4 +145,8 @@ def test_tokens_that_are_missing_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_heads_for_times_are_those_of_the_model() -> None:
-    assert alignment_heads(fake.checkpoint()) == ((1, 0), (1, 1))  # unknown: the upper half
+    mine = fake.checkpoint()
+    assert alignment_heads(mine) == ((1, 0), (1, 1))  # unknown: the upper half
+    assert alignment_heads(replace(mine, alignment=((0, 1),))) == ((0, 1),)
+    teacher = ((0, 1), (7, 0))  # of a decoder with more layers
+    assert alignment_heads(replace(mine, alignment=teacher)) == ((1, 0), (1, 1))

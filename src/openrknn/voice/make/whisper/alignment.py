@@ -30,8 +30,14 @@ _LARGE_V3 = "7.0 10.17 12.18 13.12 16.1 17.14 19.11 21.4 24.1 25.6"
 
 
 def alignment_heads(weights: Checkpoint) -> tuple[tuple[int, int], ...]:
-    """(layer, head) of each."""
+    """(layer, head) of each: those of the files, unless they are another model's.
+
+    Distilled models (distil-large-v3) come with the list of their teacher, whose decoder has more layers.
+    """
     layers, heads = weights.layers("decoder"), weights.head_count("decoder")
+    given = weights.alignment
+    if given and all(layer < layers and head < heads for layer, head in given):
+        return given
     found = _KNOWN.get((weights.layers("encoder"), layers, heads, weights.words <= _ENGLISH))
     if found and weights.words >= _NEWEST and layers == 32:
         found = _LARGE_V3

@@ -38,7 +38,7 @@ def make(
     origin: str = "",
     precision: str = "fp16",
     progress: Callable[[str, int, int], None] | None = None,
-    licence: str = "MIT",
+    licence: str = "",
     more: Sequence[Path] = (),
     calibrate: Path | None = None,
 ) -> VoiceSet:
@@ -68,7 +68,7 @@ def make(
     report("compiling the encoder", 1, steps)
     _compile(encoder_graph(weights), folder / "encoder.rknn", target, ranges.get("encoder"))
     report("compiling the decoder", 2, steps)
-    alignment = weights.alignment or alignment_heads(weights)
+    alignment = alignment_heads(weights)
     (folder / "decoder.rknnz").write_bytes(decoder_file(weights, target, alignment, ranges.get("decoder")))
     write_pieces(folder / "tokens.bin", pieces)
     report("done", steps, steps)
