@@ -10,6 +10,7 @@ import numpy as np
 from openrknn.container.sequence import DecoderFile
 from openrknn.device import Device
 from openrknn.errors import FormatError
+from openrknn.layout.arrange import narrowed
 from openrknn.runtime.binding import Binding
 from openrknn.runtime.decoder.graphs import StepGraph
 from openrknn.runtime.decoder.rows import fill
@@ -101,6 +102,7 @@ class CrossAttention:
         shape = self._states.tensor.shape
         axis = next(place for place, size in enumerate(shape) if size == self._file.frames)
         frames = self._check(self._file.states, states, shape, axis)
+        _check_finite(self._file.states, states)
         fill(self._states, _grown(states, axis, shape[axis]))
         self._binding.run()
         for name, port in self._made.items():
@@ -111,7 +113,7 @@ class CrossAttention:
     def _start_with(self, given: Mapping[Any, object]) -> int:
         arrays = {str(name): np.asarray(value, np.float32) for name, value in given.items()}
         arrays = {name if name in self._axes else _PREFIX + name: value for name, value in arrays.items()}
-        arrays = {name: self._arranged(name, value) for name, value in arrays.items()}
+        arrays = {name: self._arranged(name, self._narrowed(name, value)) for name, value in arrays.items()}
         missing = next((name for name in self._axes if name not in arrays), None)
         unknown = next((name for name in arrays if name not in self._axes), None)
         if missing or unknown:
@@ -122,10 +124,21 @@ class CrossAttention:
         for name, value in arrays.items():
             stored, axis = self._inputs[name].stored, self._axes[name]
             lengths.add(self._check(name.removeprefix(_PREFIX), value, stored.tensor.shape, axis))
-            fill(stored, _grown(value, axis, stored.tensor.shape[axis]))
+            grown = _grown(value, axis, stored.tensor.shape[axis])
+            if grown.dtype == stored.dtype:
+                stored.clear_lanes()
+                stored.write(grown)
+            else:
+                fill(stored, grown)
         if len(lengths) != 1:
             raise ValueError(f"the arrays given to start have different numbers of frames: {sorted(lengths)}")
         return int(lengths.pop())
+
+    def _narrowed(self, name: str, value: Array) -> Array:
+        """Numbers as they are stored, where that is fp16: half of the bytes to arrange."""
+        _check_finite(name.removeprefix(_PREFIX), value)
+        port = self._inputs.get(name)
+        return narrowed(value) if port is not None and port.stored.dtype == np.float16 else value
 
     def _arranged(self, name: str, value: Array) -> Array:
         """[1, heads, frames, numbers] of the exported model, where the step has [1, heads * room, 1, frames]."""
@@ -136,7 +149,7 @@ class CrossAttention:
         room = shape[1] // heads if heads and shape[1] % heads == 0 else 0
         if room - size not in range(_GROUP):
             return value
-        filled = np.pad(value, ((0, 0), (0, 0), (0, 0), (0, room - size)))
+        filled = np.pad(value, ((0, 0), (0, 0), (0, 0), (0, room - size))) if room > size else value
         return np.ascontiguousarray(filled.transpose(0, 1, 3, 2)).reshape(1, shape[1], 1, frames)
 
     def _check(self, name: str, value: Array, shape: tuple[int, ...], axis: int) -> int:
@@ -147,14 +160,17 @@ class CrossAttention:
         )
         if not fits:
             raise ValueError(f"{name!r} is {wanted}; {list(value.shape)} was given")
-        if not np.isfinite(value).all():
-            raise ValueError(f"{name!r} has numbers that are NaN or infinite")
         return int(value.shape[axis])
 
     def close(self) -> None:
         """The memory of its graph."""
         if self._session is not None:
             self._session.close()
+
+
+def _check_finite(name: str, value: Array) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{name!r} has numbers that are NaN or infinite")
 
 
 def _grown(value: Array, axis: int, size: int) -> Array:
