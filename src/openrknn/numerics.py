@@ -144,8 +144,8 @@ def shift_floor(values: npt.ArrayLike, shift: npt.ArrayLike | int) -> Int64s:
 
 def saturate(values: npt.ArrayLike, dtype: type[_Stored]) -> npt.NDArray[_Stored]:
     """Clamp integers to the range of `dtype` (int8, int16 or int32): 130 -> 127 as int8."""
-    limits = np.iinfo(dtype)
-    return np.clip(_as_int64(values), limits.min, limits.max).astype(dtype)
+    limit = 1 << 8 * np.dtype(dtype).itemsize - 1
+    return np.minimum(np.maximum(_as_int64(values), -limit), limit - 1).astype(dtype)  # half as long as `clip`
 
 
 def round_to_integer(values: npt.ArrayLike) -> Int64s:

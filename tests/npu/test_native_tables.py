@@ -57,7 +57,7 @@ def made_of(seed: int, low: int, high: int) -> tuple[object, ...] | None:
 def test_tables_of_a_curve_are_those_of_a_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By formula, number by number, and by trying where straight lines meet."""
     for low, high in ((-12_000, 15_000), (-700, 300)):
-        tables = []
+        tables: list[object] = []
         for longest, turns in ((table._LONGEST_CURVE, table._TURNS), (table._LONGEST_CURVE, -1), (0, 0)):
             monkeypatch.setattr(table, "_KEPT", table._Kept(0))
             monkeypatch.setattr(table, "_LONGEST_CURVE", longest)
@@ -83,3 +83,41 @@ def test_a_table_says_what_the_stages_say(seed: int) -> None:
     is_after = (distance & ((1 << made.shift) - 1)) >= entry >> 16
     found = np.where(is_after, entry >> 8 & 0xFF, entry & 0xFF).astype(np.uint8).view(np.int8)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("below", range(-2, 3))
+@pytest.mark.parametrize("above", range(-2, 3))
+def test_lines_that_are_passed_over_change_no_byte(below: int, above: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same tables with and without a look at the ends; also where the ends of the table are the wrong way round."""
+    passed: list[bool] = []
+    is_settled = table._is_settled
+
+    def note(*of: object) -> bool:
+        passed.append(is_settled(*of))  # type: ignore[arg-type]
+        return passed[-1]
+
+    for number in range(12):
+        span, ramp = 512 << number % 3, np.linspace(-20_000, 20_000, 2 * ENTRIES - 1).astype(np.int64)
+        found = lut.Config(
+            entries=curves(number % 3) if number % 3 else np.stack([ramp[:ENTRIES], ramp[ENTRIES - 1 :]]),
+            le_start=-span if number % 4 else 7, lo_start=0, lo_end=span if number % 4 else 5,
+            le_select=number % 3, lo_select=number % 3, below=lut.Slope(2 * below, 1), above=lut.Slope(3 * above, 1),
+        )  # fmt: skip
+        out = task_out_cvt.Config(
+            scale=(90, 5, 1)[number // 4], shift=9, offset=number - 6, precision=Precision.INT8, minus_exponent=0,
+            rounding=numerics.Rounding.EVEN, add_first=False,
+        )  # fmt: skip
+        config = task_ew.Config(table=found, operation=None, clamp=None)
+        tables: list[object] = []
+        for settles in (note, lambda *_: False):
+            monkeypatch.setattr(table, "_KEPT", table._Kept(0))
+            monkeypatch.setattr(table, "_is_settled", settles)
+            try:
+                made = table.build(config, out, -12_000, 15_000, table.Cache())
+                tables.append((made.entries.tobytes(), *made[1:]))
+            except table.TooLongError:
+                tables.append(())
+            monkeypatch.undo()
+        assert tables[0] == tables[1]
+    assert any(passed) is (below >= 0 and above >= 0)
+    assert not all(passed)

@@ -205,7 +205,6 @@ def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int
     curve = None
     if whole[1] - whole[0] < _LONGEST_CURVE and whole[0] <= first <= last <= whole[1]:
         curve = cache.curve(config, *whole)
-        ends = value(np.array([low, first, last, high]))
         limits = _limits(out)
         if limits is None or len(curve.turns) > _TURNS:
             made = byte_of(curve.results)
@@ -214,7 +213,8 @@ def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int
             changes = curve.crossings(limits)
         begin, end = np.searchsorted(changes, (first, last), side="right").tolist()
         changes = changes[begin:end]
-        if ends[0] != ends[1] or ends[2] != ends[3]:  # straight lines
+        ends = None if _is_settled(config, curve, limits) else value(np.array([low, first, last, high]))
+        if ends is not None and (ends[0] != ends[1] or ends[2] != ends[3]):  # straight lines
             below, above = _changes(value, np.array([low, first])), _changes(value, np.array([last, high]))
             changes = np.concatenate([below, changes, above])
     else:
@@ -233,6 +233,21 @@ def _build(config: task_ew.Config, out: task_out_cvt.Config, low: int, high: int
         return after[np.searchsorted(changes, numbers, side="right")]
 
     return _pieces(known, changes, start, end)
+
+
+def _is_settled(config: task_ew.Config, curve: Curve, limits: Int64s | None) -> bool:
+    """Whether the straight lines on both sides of a plain table change no byte: flat, or from a saturated byte on.
+
+    One that rises to the right has nothing but larger results there, and smaller ones to the left.
+    """
+    table = config.table
+    if limits is None or table is None or config.operation is not None or config.clamp is not None:
+        return False
+    if config.factor is not None or table.further_below or table.further_above or table.le_start > table.lo_end:
+        return False
+    lowest, highest = int(curve.results[0]), int(curve.results[-1])
+    is_low = not table.below.scale or (table.below.scale > 0 and lowest < int(limits[0]))
+    return is_low and (not table.above.scale or (table.above.scale > 0 and highest >= int(limits[-1])))
 
 
 def _limits(out: task_out_cvt.Config) -> Int64s | None:
