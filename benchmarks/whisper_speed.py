@@ -1,10 +1,12 @@
 """Whisper in one run, one thread each: the software NPU, ONNX Runtime with the same graphs in float, faster-whisper.
 
-    python benchmarks/whisper_speed.py SET CHECKPOINT talk.wav [--faster FOLDER] [--runs 2] [--language en]
+    python benchmarks/whisper_speed.py SET CHECKPOINT talk.wav ... [--faster FOLDER] [--runs 2] [--language en]
 
 SET is made by `openrknn voice get`, CHECKPOINT is what it was made from, and FOLDER a model of CTranslate2
-(`pip install faster-whisper`). At most 30 s of the recording are taken. All decode greedily, without a speech detector.
-The least processor time of the runs counts; the real-time factor is that divided by the seconds of sound.
+(`pip install faster-whisper`), which `whisper_ct2.py` makes of the same weights; left out: it is made in a temporary
+folder. Without faster-whisper its rows are left out. At most 30 s of each recording are taken. All decode greedily,
+without a speech detector; engines take turns. The least processor time of the runs counts; the real-time factor is that
+of all recordings divided by the seconds of sound.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from whisper_ct2 import write_model
 
 from openrknn.numerics import MASKED
 from openrknn.runtime.decoder.decoder import Fed
@@ -35,6 +40,7 @@ from openrknn.voice.sets import open_set
 from openrknn.voice.whisper import Whisper
 
 Array = npt.NDArray[np.float32]
+Engine = Callable[[Array], str]
 RATE, LONGEST = 16_000, 30 * 16_000
 
 
@@ -109,14 +115,55 @@ class FloatDecoder:
     def close(self) -> None: ...
 
 
-def least(function: Callable[[], str], runs: int) -> tuple[float, str]:
-    """Seconds of the processor, and the text."""
-    best, text = float("inf"), ""
-    for _ in range(runs):
-        start = time.process_time()
-        text = function()
-        best = min(best, time.process_time() - start)
-    return best, text
+def own_engines(model: Whisper, weights: Checkpoint, options: ListenOptions) -> dict[str, Engine]:
+    """The software NPU, and ONNX Runtime in its place."""
+    own = model._encoder, model._decoder
+    floats: Any = FloatEncoder(weights), FloatDecoder(weights, set())
+
+    def hear(samples: Array, nets: Any) -> str:
+        model._encoder, model._decoder = nets
+        model._search._steps = nets[1]
+        return model.hear(samples, options).text
+
+    return {
+        "software NPU, fp16": lambda samples: hear(samples, own),
+        "ONNX Runtime, float": lambda samples: hear(samples, floats),
+    }
+
+
+def faster_engines(folder: Path, language: str) -> dict[str, Engine]:
+    """faster-whisper in float32 and in int8."""
+    from faster_whisper import WhisperModel
+
+    def engine(kind: str) -> Engine:
+        model = WhisperModel(str(folder), device="cpu", compute_type=kind, cpu_threads=1)
+
+        def hear(samples: Array) -> str:
+            found, _ = model.transcribe(
+                samples, language=language, beam_size=1, temperature=0.0, condition_on_previous_text=False
+            )
+            return " ".join(segment.text.strip() for segment in found)
+
+        return hear
+
+    return {f"faster-whisper, {kind}": engine(kind) for kind in ("float32", "int8")}
+
+
+def measured(engines: Mapping[str, Engine], recordings: Sequence[Array], runs: int) -> dict[str, tuple[float, str]]:
+    """Seconds of the processor for all recordings, and the text of the first."""
+    found: dict[tuple[str, int], tuple[float, str]] = {}
+    for number, samples in enumerate(recordings):
+        for engine in engines.values():
+            engine(samples)  # everything is loaded now
+        for _ in range(runs):
+            for name, engine in engines.items():
+                start = time.process_time()
+                text = engine(samples)
+                spent = time.process_time() - start
+                best, _ = found.get((name, number), (spent, ""))
+                found[name, number] = min(best, spent), text
+    numbers = range(len(recordings))
+    return {name: (sum(found[name, number][0] for number in numbers), found[name, 0][1]) for name in engines}
 
 
 def main() -> None:
@@ -124,39 +171,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("set")
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("audio", type=Path)
+    parser.add_argument("audio", type=Path, nargs="+")
     parser.add_argument("--faster", type=Path)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--language", default="en")
     given = parser.parse_args()
-    audio = read_audio(given.audio)
-    samples = np.asarray(resample(audio.samples, audio.rate, RATE), np.float32)[:LONGEST]
-    seconds = len(samples) / RATE
+    heard = [read_audio(path) for path in given.audio]
+    recordings = [np.asarray(resample(one.samples, one.rate, RATE), np.float32)[:LONGEST] for one in heard]
+    seconds = sum(map(len, recordings)) / RATE
     options = ListenOptions(language=given.language, filters=False, temperatures=(0.0,))
-    rows: list[tuple[str, float, str]] = []
-    voice = open_set(given.set)
-    with Whisper(voice, "software") as model:
-        rows.append(("software NPU, fp16", *least(lambda: model.hear(samples, options).text, given.runs)))
-        weights = open_checkpoint(given.checkpoint)
-        own = model._encoder, model._decoder, model._search._steps
-        model._encoder = FloatEncoder(weights)  # type: ignore[assignment]
-        model._decoder = model._search._steps = FloatDecoder(weights, set())  # type: ignore[assignment]
-        rows.append(("ONNX Runtime, float", *least(lambda: model.hear(samples, options).text, given.runs)))
-        model._encoder, model._decoder, model._search._steps = own
-    if given.faster is not None:
-        from faster_whisper import WhisperModel
-
-        for kind in ("float32", "int8"):
-            other = WhisperModel(str(given.faster), device="cpu", compute_type=kind, cpu_threads=1)
-
-            def text(other: Any = other) -> str:
-                found, _ = other.transcribe(samples, language=given.language, beam_size=1, temperature=0.0)
-                return " ".join(segment.text.strip() for segment in found)
-
-            rows.append((f"faster-whisper, {kind}", *least(text, given.runs)))
-    print(f"{voice.name}, {seconds:.1f} s of sound, processor time of one thread, least of {given.runs}")
-    for name, spent, found in rows:
-        print(f"{name:24s} {spent:7.2f} s   real-time factor {spent / seconds:.3f}   {found[:60]!r}")
+    voice, weights = open_set(given.set), open_checkpoint(given.checkpoint)
+    with Whisper(voice, "software") as model, TemporaryDirectory() as temporary:
+        engines = own_engines(model, weights, options)
+        if importlib.util.find_spec("faster_whisper") is None:
+            print("faster-whisper is not installed (pip install faster-whisper): its rows are left out")
+        else:
+            if given.faster is None:
+                write_model(weights, model.vocabulary, Path(temporary))
+            engines |= faster_engines(given.faster or Path(temporary), given.language)
+        rows = measured(engines, recordings, given.runs)
+    size = f"{len(recordings)} recordings, {seconds:.1f} s of sound"
+    print(f"{voice.name}, {size}, processor time of one thread, least of {given.runs}")
+    for name, (spent, text) in rows.items():
+        print(f"{name:24s} {spent:7.2f} s   real-time factor {spent / seconds:.3f}   {text[:60]!r}")
 
 
 if __name__ == "__main__":
