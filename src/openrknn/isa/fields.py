@@ -24,6 +24,7 @@ instance it is the natural value.
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, overload
 
@@ -139,12 +140,22 @@ class Field(Generic[T]):
 class _Number(Field[int]):
     """A field whose natural values are numbers: `lowest`..`highest` in steps of `step`."""
 
-    def __init__(self, high: int, low: int, text: str, *, evidence: str = "", notes: str = "") -> None:
-        super().__init__(high, low, text, evidence=evidence, notes=notes)
+    @property
+    def lowest(self) -> int:
+        return min(self._corners)
+
+    @property
+    def highest(self) -> int:
+        return max(self._corners)
+
+    @property
+    def step(self) -> int:
+        return abs(self.natural(1) - self.natural(0))
+
+    @functools.cached_property
+    def _corners(self) -> tuple[int, ...]:
         half = 1 << (self.width - 1)
-        corners = [self.natural(code) for code in (0, half - 1, half, self.code_mask)]
-        self.lowest, self.highest = min(corners), max(corners)
-        self.step = abs(self.natural(1) - self.natural(0))
+        return tuple(self.natural(code) for code in (0, half - 1, half, self.code_mask))
 
     def natural(self, code: int) -> int:
         return code

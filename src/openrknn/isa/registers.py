@@ -79,11 +79,14 @@ class Register:
 
     @classmethod
     def _collect_fields(cls) -> None:
+        own = {name: item for name, item in vars(cls).items() if isinstance(item, Field)}
+        if not own and len(cls.__bases__) == 1:
+            return  # another place of the same register
         found: dict[str, AnyField] = {}
         for base in reversed(cls.__bases__):
             if issubclass(base, Register):
                 found.update(base._named)
-        found.update((name, item) for name, item in vars(cls).items() if isinstance(item, Field))
+        found.update(own)
         cls._named = found
         declared = 0
         for field in found.values():
