@@ -181,6 +181,7 @@ KNOWN: dict[str, Known] = {
             ),
         ),
         165_623_913,
+        accuracy="2 of 535 words differ from float, 276 s of people in five languages, fp16, software NPU",
     ),
     "whisper-tiny.en": Known(
         "whisper",
