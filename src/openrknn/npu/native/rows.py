@@ -1,4 +1,4 @@
-"""Rows that follow each other in memory are one row: kernels begin each row anew, and rows of one pixel take long."""
+"""Rows that follow each other in memory are one row: kernels prepare each row, and rows of one pixel take long."""
 
 from __future__ import annotations
 
