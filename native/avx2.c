@@ -187,6 +187,7 @@ static void depthwise(const depthwise_task *task)
 
 enum { NV = 4, PX = 1, FUSED = 1, NF = 2 };
 #define FLOAT_PIXELS 6
+#define DEPTHWISE_VECTORS 8
 typedef struct {
     __m256i low, high;
 } ints;

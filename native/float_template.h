@@ -7,6 +7,10 @@
  *
  *     floats, NF              NF vectors of floats are 16 channels
  *     floats_set, floats_load, floats_store, floats_add, floats_multiply, floats_multiply_add
+ *     DEPTHWISE_VECTORS       how many of them are the sums of a depthwise convolution
+ *
+ * and where NF is 1, depthwise_weights(at, 0), 8 floats twice, and depthwise_store(sums, v, x), which stores vector v, two
+ * pixels of 8 channels, in rows of 16.
  *
  * It may define halves_vector(at), which reads fp16 numbers as a vector of floats: then one pixel takes weights as they are.
  *
@@ -332,25 +336,60 @@ static void float_pair(const float_task *task)
 
 /* ---------------------------------------------------------------------------------------------- depthwise */
 
-/* 16 channels, which are two atoms of 8; weights[tap][16]. A position is a group of one. */
+/*
+ * An atom of 8 channels of some pixels, which lie side by side; weights[tap][16]. A position is a group of one, so the sum is
+ * added up in registers.
+ */
+enum {
+    DEPTHWISE_PARTS = NF > 1 ? NF / 2 : 1, /* vectors of a pixel, or of two */
+    DEPTHWISE_PIXELS = DEPTHWISE_VECTORS / DEPTHWISE_PARTS * (NF > 1 ? 1 : 2),
+};
+
+#ifndef depthwise_weights
+#define depthwise_weights(at, part) floats_load((at) + (part) * (ATOM / NF))
+#define depthwise_store(sums, v, x) floats_store((sums) + (v) / DEPTHWISE_PARTS * ATOM + (v) % DEPTHWISE_PARTS * (ATOM / NF), x)
+#endif
+
+ALWAYS_INLINE void depthwise_tile(const float_depthwise_task *task, int32_t atom, int32_t pixel, const int32_t vectors,
+                                  const int32_t is_fused)
+{
+    const float32 *weights = (const float32 *)task->weights + atom * 8;
+    floats sums[DEPTHWISE_VECTORS];
+#pragma GCC unroll 16
+    for (int32_t v = 0; v < vectors; v++)
+        sums[v] = floats_set(0.0f);
+    for (int32_t tap = 0; tap < task->taps; tap++, weights += ATOM) {
+        const float32 *x = (const float32 *)(task->input[atom] + task->offsets[tap]) + pixel * 8;
+        HIDE(x);
+        floats w[DEPTHWISE_PARTS];
+        for (int32_t part = 0; part < DEPTHWISE_PARTS; part++)
+            w[part] = depthwise_weights(weights, part);
+#pragma GCC unroll 16
+        for (int32_t v = 0; v < vectors; v++) {
+            const floats seen = floats_load(x + v * (ATOM / NF));
+            sums[v] = is_fused ? floats_multiply_add(w[v % DEPTHWISE_PARTS], seen, sums[v])
+                               : floats_add(floats_multiply(w[v % DEPTHWISE_PARTS], seen), sums[v]);
+        }
+    }
+    float32 *to = task->sums + pixel * ATOM + atom * 8;
+#pragma GCC unroll 16
+    for (int32_t v = 0; v < vectors; v++)
+        depthwise_store(to, v, sums[v]);
+}
+
+/* Where a vector has two pixels, the last one may lie behind the end: there is room for it in the input and the sums. */
 ALWAYS_INLINE void depthwise_floats(const float_depthwise_task *task, const int32_t is_fused)
 {
-    for (int32_t pixel = 0; pixel < task->pixels; pixel++) {
-        const float32 *weights = (const float32 *)task->weights;
-        floats sums[NF];
-        for (int32_t v = 0; v < NF; v++)
-            sums[v] = floats_set(0.0f);
-        for (int32_t tap = 0; tap < task->taps; tap++, weights += ATOM) {
-            float32 x[ATOM];
-            memcpy(x, (const float32 *)(task->input[0] + task->offsets[tap]) + pixel * 8, 8 * sizeof *x);
-            memcpy(x + 8, (const float32 *)(task->input[1] + task->offsets[tap]) + pixel * 8, 8 * sizeof *x);
-            for (int32_t v = 0; v < NF; v++) {
-                const floats w = floats_load(weights + v * (16 / NF)), seen = floats_load(x + v * (16 / NF));
-                sums[v] = is_fused ? floats_multiply_add(w, seen, sums[v]) : floats_add(floats_multiply(w, seen), sums[v]);
-            }
-        }
-        for (int32_t v = 0; v < NF; v++)
-            floats_store(task->sums + pixel * ATOM + v * (16 / NF), sums[v]);
+    enum { LEAST = NF > 1 ? 1 : 2, SOME = DEPTHWISE_PIXELS / 4 > LEAST ? DEPTHWISE_PIXELS / 4 : LEAST };
+    _Static_assert(SEGMENT % 2 == 0, "room for a second pixel");
+    for (int32_t atom = 0; atom < 2; atom++) {
+        int32_t pixel = 0;
+        for (; task->pixels - pixel >= DEPTHWISE_PIXELS; pixel += DEPTHWISE_PIXELS)
+            depthwise_tile(task, atom, pixel, DEPTHWISE_VECTORS, is_fused);
+        for (; task->pixels - pixel >= SOME; pixel += SOME)
+            depthwise_tile(task, atom, pixel, SOME / LEAST * DEPTHWISE_PARTS, is_fused);
+        for (; pixel < task->pixels; pixel += LEAST)
+            depthwise_tile(task, atom, pixel, DEPTHWISE_PARTS, is_fused);
     }
 }
 

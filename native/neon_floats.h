@@ -8,6 +8,7 @@
  */
 #define OWN_FLOAT_TILES
 #define FLOAT_PIXELS 6
+#define DEPTHWISE_VECTORS 16
 
 /* Pixel p's sums of channels 4 v to 4 v + 3: registers from 8 on. Its inputs: register p. Weights: 6 and 7. */
 #define SUM_0_0 "8"

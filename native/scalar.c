@@ -71,6 +71,11 @@ static void depthwise(const depthwise_task *task)
 
 enum { NV = 16, PX = 1, FUSED = 0, NF = 1 };
 #define FLOAT_PIXELS 2
+#define DEPTHWISE_VECTORS 2
+#define depthwise_weights(at, part) floats_twice(at)
+#define depthwise_store(sums, v, x)                                                                                    \
+    (memcpy((sums) + 2 * (v) * ATOM, (x).lane, 8 * sizeof(float32)),                                                   \
+     memcpy((sums) + (2 * (v) + 1) * ATOM, (x).lane + 8, 8 * sizeof(float32)))
 typedef struct {
     int32_t lane[16];
 } ints;
@@ -99,6 +104,14 @@ ALWAYS_INLINE floats floats_load(const float32 *at)
 {
     floats x;
     memcpy(&x, at, sizeof x);
+    return x;
+}
+
+ALWAYS_INLINE floats floats_twice(const float32 *at)
+{
+    floats x;
+    memcpy(x.lane, at, 8 * sizeof *at);
+    memcpy(x.lane + 8, at, 8 * sizeof *at);
     return x;
 }
 

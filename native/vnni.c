@@ -232,6 +232,11 @@ static void depthwise(const depthwise_task *task)
 enum { NV = 2, PX = 4, FUSED = 1, NF = 1 };
 #define FLOAT_PIXELS 14
 #define FLOAT_PAIR_PIXELS 12
+#define DEPTHWISE_VECTORS 8
+#define depthwise_weights(at, part) _mm512_broadcast_f32x8(_mm256_loadu_ps(at))
+#define depthwise_store(sums, v, x)                                                                                    \
+    (_mm256_storeu_ps((sums) + 2 * (v) * ATOM, _mm512_castps512_ps256(x)),                                             \
+     _mm256_storeu_ps((sums) + (2 * (v) + 1) * ATOM, _mm512_extractf32x8_ps(x, 1)))
 #define sixteen_to_floats(at, out) _mm512_storeu_ps(out, halves_vector(at))
 typedef __m512i ints;
 typedef __m512d doubles;
