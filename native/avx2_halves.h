@@ -7,6 +7,7 @@
 #define floats_negate(a) _mm256_xor_ps(_mm256_set1_ps(-0.0f), a)
 #define floats_floor(a) _mm256_floor_ps(a)
 #define floats_ceil(a) _mm256_ceil_ps(a)
+#define floats_quiet(x) _mm256_blendv_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 #define floats_if_less(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 
 /* MAXPS and MINPS give the second number where the two are equal, or one is NaN: only a NaN of the first is lost. */

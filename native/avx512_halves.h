@@ -7,6 +7,7 @@
 #define floats_negate(a) _mm512_xor_ps(_mm512_set1_ps(-0.0f), a)
 #define floats_floor(a) _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
 #define floats_ceil(a) _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)
+#define floats_quiet(x) _mm512_castsi512_ps(_mm512_mask_set1_epi32(_mm512_castps_si512(x), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), 0x7fc00000))
 #define floats_if_less(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes)
 
 /* MAXPS and MINPS give the second number where the two are equal, or one is NaN: only a NaN of the first is lost. */

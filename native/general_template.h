@@ -3,7 +3,7 @@
  * general_stages.h's stages, and writing.
  *
  * The file that includes this one defines halves_to_floats and floats_to_halves for 8 numbers. With OWN_HALVES it has a
- * faster way for floats that are written as fp16: own_halves, where has_halves says so.
+ * faster way for floats that are written as fp16 or fp32: own_halves, where has_lanes says so.
  */
 #include "general_stages.h"
 
@@ -299,7 +299,7 @@ static void general(const dpu_task *task)
 
     t.task = task;
 #ifdef OWN_HALVES
-    if (has_halves(task)) {
+    if (has_lanes(task)) {
         t.pixel = task->pixel;
         t.count = 1;
         ALL(1) t.operand.floats[p][i] = task->dpu->element_wise.constant_float;

@@ -1,13 +1,14 @@
 /*
  * The DPU on fp16, on registers, for every instruction set with vectors: general_stages.h's stages of floating point. A
  * pixel's 16 channels are NF vectors, which go from memory through all stages and back without a stop. general_template.h
- * asks for it with OWN_HALVES, and says what it means; what is not fp16 stays there.
+ * asks for it with OWN_HALVES, and says what it means; what is neither fp16 nor fp32 stays there.
  *
  * The file that includes this one defines, beside what float_template.h needs,
  *
  *     floats_subtract, floats_divide, floats_abs, floats_negate, floats_floor, floats_ceil
  *     floats_larger, floats_smaller   as general_stages.h's larger and smaller
  *     floats_if_less(a, b, yes, no)   a < b ? yes : no
+ *     floats_quiet(x)                 with one NaN for all, 0x7fc00000
  *     halves_load(from, out)          16 fp16 numbers, of two atoms from[0] and from[1], as NF vectors
  *     halves_same(bits)               a vector of one fp16 number
  *     half_lanes                      16 fp16 numbers; half_lanes_load(at), half_lanes_merge(x, kept, filling): x & kept

@@ -7,6 +7,7 @@
 #define floats_negate(a) vnegq_f32(a)
 #define floats_floor(a) vrndmq_f32(a)
 #define floats_ceil(a) vrndpq_f32(a)
+#define floats_quiet(x) vbslq_f32(vceqq_f32(x, x), x, vreinterpretq_f32_u32(vdupq_n_u32(0x7fc00000)))
 #define floats_if_less(a, b, yes, no) vbslq_f32(vcltq_f32(a, b), yes, no)
 
 ALWAYS_INLINE float32x4_t floats_larger(float32x4_t a, float32x4_t b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -429,9 +429,14 @@ def float_element_wise(draw: st.DrawFn) -> ew.Config | None:
     )
 
 
+_WRITTEN = (Precision.FP16, Precision.FP32, Precision.BF16, Precision.INT16, Precision.INT8)
+
+
 @st.composite
-def float_dpus(draw: st.DrawFn, *, place: dict[str, int], real: int, precision: Precision, flying: bool) -> Any:
-    written = [Precision.FP16, Precision.FP32, Precision.BF16, Precision.INT16, Precision.INT8]
+def float_dpus(
+    draw: st.DrawFn, *, place: dict[str, int], real: int, precision: Precision, flying: bool,
+    written: Sequence[Precision] = _WRITTEN,
+) -> Any:  # fmt: skip
     return task_dpu.Config(
         flying=flying, precision=precision, in_precision=precision, channels=place["channels"], real_channels=real,
         pad_bits=draw(st.sampled_from([0, 0xFBFF])), reduction=ChannelReduction(0), correction=None,
@@ -495,13 +500,17 @@ def float_convolutions(
 
 
 @st.composite
-def float_flights(draw: st.DrawFn, *, single: bool = False) -> Case:
+def float_flights(
+    draw: st.DrawFn, *, single: bool = False,
+    read: Sequence[Precision] = (Precision.FP16, Precision.BF16, Precision.FP32), written: Sequence[Precision] = _WRITTEN,
+) -> Case:  # fmt: skip
     """`single`: one pixel, of more channels."""
-    precision = draw(st.sampled_from([Precision.FP16, Precision.BF16, Precision.FP32]))
+    precision = draw(st.sampled_from(read))
     channels = draw(st.integers(1, 200 if single else 9)) * 4
     height, width = (1, 1) if single else (draw(st.integers(1, 4)), draw(st.integers(1, 40)))
     place = {"height": height, "width": width, "channels": channels}
-    dpu = draw(float_dpus(place=place, real=channels - draw(st.integers(0, 3)), precision=precision, flying=True))
+    real = channels - draw(st.integers(0, 3))
+    dpu = draw(float_dpus(place=place, real=real, precision=precision, flying=True, written=written))
     reader = draw(float_readers(place=place, precision=precision))
     memory = float_memory(draw(st.integers(0, 2**32 - 1)), precision, is_hard=draw(st.booleans()))
     return Case(Flying(0, 0, memory, dpu=dpu, reader=reader), memory)
