@@ -429,6 +429,7 @@ def float_element_wise(draw: st.DrawFn) -> ew.Config | None:
     )
 
 
+_READ = (Precision.FP16, Precision.BF16, Precision.FP32)
 _WRITTEN = (Precision.FP16, Precision.FP32, Precision.BF16, Precision.INT16, Precision.INT8)
 
 
@@ -501,8 +502,7 @@ def float_convolutions(
 
 @st.composite
 def float_flights(
-    draw: st.DrawFn, *, single: bool = False,
-    read: Sequence[Precision] = (Precision.FP16, Precision.BF16, Precision.FP32), written: Sequence[Precision] = _WRITTEN,
+    draw: st.DrawFn, *, single: bool = False, read: Sequence[Precision] = _READ, written: Sequence[Precision] = _WRITTEN
 ) -> Case:  # fmt: skip
     """`single`: one pixel, of more channels."""
     precision = draw(st.sampled_from(read))
