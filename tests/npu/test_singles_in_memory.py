@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from openrknn.compute import native
 from openrknn.isa import Precision
+from openrknn.npu.task import Flying
 from tests.npu.accelerate_cases import OPERAND, SOURCE, Case, float_flights
 
 SINGLES_AND_HALVES = (Precision.FP32, Precision.FP32, Precision.FP16)
@@ -21,15 +22,16 @@ def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
 def flights(draw: st.DrawFn) -> Case:
     """Of numbers among which there are infinite ones, and NaN of both signs with any payload."""
     case = draw(float_flights(read=SINGLES_AND_HALVES, written=SINGLES_AND_HALVES))
-    kind, exponent, sign = np.uint16, 0x7C00, 0x8000
+    assert isinstance(case.step, Flying)
+    kind, exponent, sign = np.dtype(np.uint16), 0x7C00, 0x8000
     if case.step.dpu.precision is Precision.FP32:
-        kind, exponent, sign = np.uint32, 0x7F80_0000, 0x8000_0000
+        kind, exponent, sign = np.dtype(np.uint32), 0x7F80_0000, 0x8000_0000
     noise = np.random.default_rng(draw(st.integers(0, 99)))
     for address in (SOURCE, OPERAND):
         bits = case.memory.at(address, 1, "numbers").data.view(kind)
         chosen = noise.integers(0, 60, bits.size)
-        bits[chosen < 2] |= kind(exponent)  # NaN, unless its fraction is 0
-        bits[chosen == 1] &= kind(exponent | sign)  # infinite
+        bits[chosen < 2] |= kind.type(exponent)  # NaN, unless its fraction is 0
+        bits[chosen == 1] &= kind.type(exponent | sign)  # infinite
     return case
 
 
