@@ -18,7 +18,8 @@ GOLDENS = Path(__file__).parent / "goldens"
 
 
 @pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collecting._PAUSES, "_promotes", True)
     was_on, thresholds, frozen = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
     gc.unfreeze()
     yield
@@ -96,7 +97,7 @@ def test_what_was_made_in_a_pause_is_collected_once_it_is_garbage() -> None:
     assert gone == [1]
 
 
-def test_frozen_objects_stay_frozen() -> None:
+def test_frozen_objects_stay_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -105,6 +106,9 @@ def test_frozen_objects_stay_frozen() -> None:
         with collecting.paused():
             pass
         assert gc.get_freeze_count() >= count - 100  # those that were freed one by one are no longer there
+        monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("counted twice"))
+        with collecting.paused():
+            pass
     finally:
         gc.unfreeze()
 

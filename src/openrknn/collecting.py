@@ -4,7 +4,8 @@
         ...                     # opening a model, decoding: half of the objects in the process are new, and no garbage
 
 Python's collector looks at all new objects after every 700, and at older ones again and again as their number grows.
-Here it begins after the last of those who wait, unless it was off before. What was made until then counts as old.
+Here it begins after the last of those who wait, unless it was off before. What was made until then counts as old,
+except in a process with frozen objects (`gc.freeze`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class _Pauses:
     def __init__(self) -> None:
         # A finalizer that a collection calls may open a model as well.
         self._lock, self._count, self._was_on = threading.RLock(), 0, False
+        self._promotes = True
+        """Nobody else has frozen objects. Counting those looks at each of them, so that it is done once."""
         in_child(self, _Pauses._end_in_child)
 
     def begin(self) -> None:
@@ -39,7 +42,8 @@ class _Pauses:
             self._count -= 1
             if self._count or not self._was_on:
                 return
-            if not gc.get_freeze_count():  # somebody's frozen objects stay so
+            self._promotes = self._promotes and not gc.get_freeze_count()  # somebody's frozen objects stay so
+            if self._promotes:
                 gc.freeze()
                 gc.unfreeze()  # into the oldest generation, without a look at each
             gc.enable()
