@@ -27,7 +27,7 @@ class _Pauses:
         # A finalizer that a collection calls may open a model as well.
         self._lock, self._count, self._was_on = threading.RLock(), 0, False
         self._promotes = True
-        """Nobody else has frozen objects. Counting those looks at each of them, so that it is done once."""
+        """No other code has frozen objects. Counting those looks at each of them, so that it is done once."""
         in_child(self, _Pauses._end_in_child)
 
     def begin(self) -> None:
