@@ -4,8 +4,7 @@
         ...                     # opening a model, decoding: half of the objects in the process are new, and no garbage
 
 Python's collector looks at all new objects after every 700, and at older ones again and again as their number grows.
-Here it begins after the last of those who wait, unless it was off before. What was made until then counts as old,
-except in a process with frozen objects (`gc.freeze`).
+Here it begins after the last of those who wait, unless it was off before.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ class _Pauses:
     def __init__(self) -> None:
         # A finalizer that a collection calls may open a model as well.
         self._lock, self._count, self._was_on = threading.RLock(), 0, False
-        self._promotes = True
-        """No other code has frozen objects. Counting those looks at each of them, so that it is done once."""
         in_child(self, _Pauses._end_in_child)
 
     def begin(self) -> None:
@@ -40,13 +37,10 @@ class _Pauses:
     def end(self) -> None:
         with self._lock:
             self._count -= 1
-            if self._count or not self._was_on:
-                return
-            self._promotes = self._promotes and not gc.get_freeze_count()  # somebody's frozen objects stay so
-            if self._promotes:
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation, without a look at each
-            gc.enable()
+            if not self._count and self._was_on:
+                # Not gc.freeze and gc.unfreeze, which would spare a look at each new object: they set the counts of all
+                # generations to 0, so that a process that goes on opening models would never free cycles.
+                gc.enable()
 
     def _end_in_child(self) -> None:
         """Threads that were opening models are not in a child; the one that forked may be in a pause, which ends."""
