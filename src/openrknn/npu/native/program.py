@@ -26,8 +26,8 @@ from openrknn.task import rdma as task_rdma
 from openrknn.task.formats import ATOM_BYTES, element_bytes, is_float, surfaces
 
 LANES = 16
-_MULTIPLY, _NOTHING = 16, 17
-_PER_CHANNEL, _TENSOR, _PER_PIXEL = 1, 2, 3
+_MULTIPLY, NOTHING = 16, 17
+_PER_CHANNEL, TENSOR, _PER_PIXEL = 1, 2, 3
 _PADDING_BYTES = 64
 _PADDING = ctypes.c_uint8 * _PADDING_BYTES
 _LARGEST_SELECT = 31
@@ -123,7 +123,7 @@ def describe(task: Task, places: Places) -> Dpu:
         format=int(task.precision),
         halves=atom == HALF_BYTES,
     )
-    result.element_wise.operation = _NOTHING
+    result.element_wise.operation = NOTHING
     operation = config.element_wise.operation if config.element_wise is not None else None
     if operation is not None and operation.operand is None:
         _fetch(result.element_wise, task, places)
@@ -289,7 +289,7 @@ def _fetch(result: ElementWise, task: Task, places: Places) -> None:
         result.operand.base[0] = packed.ctypes.data
         return
     shape = (count, task.height, task.width)
-    result.operand_kind = _TENSOR
+    result.operand_kind = TENSOR
     if reader.combine & CombineUse.ENABLE and reader.combine & CombineUse.OPERAND:
         if reader.main is None:
             raise RefusedError("combined reading with one reader")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from openrknn.nativelib.structures import Convolution, Cube, Flying
+from openrknn.npu.native.program import NOTHING, TENSOR
 from openrknn.task.formats import ATOM_BYTES
 
-_TENSOR, _NOTHING = 2, 17
 _MOST_APART = 4
 """Columns: those between are read, too."""
 
@@ -21,7 +21,7 @@ def join_rows(step: Flying | Convolution) -> None:
         apart = step.line // ATOM_BYTES if width == 1 else 1
         if not _is_product(step) or step.line != width * apart * ATOM_BYTES or not 1 <= apart <= _MOST_APART:
             return
-    if dpu.element_wise.operation != _NOTHING and dpu.element_wise.operand_kind == _TENSOR:
+    if dpu.element_wise.operation != NOTHING and dpu.element_wise.operand_kind == TENSOR:
         cubes.append(dpu.element_wise.operand)
     if height == 1 or dpu.halves or not all(_has_no_gaps(cube, width) for cube in cubes):
         return
