@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from openrknn import cachefiles
 from openrknn.cachefiles import FileCache
+from openrknn.compute import processors
 from openrknn.runtime.program import weights
 
 KEY = "5e" * 32
@@ -67,7 +67,7 @@ def constants(changed: int | None = None) -> list[tuple[int, memoryview]]:
 def test_a_digest_is_the_same_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     found = set()
     for count in (1, 2, 3, 64):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=count: set(range(count)), raising=False)
+        monkeypatch.setattr(processors, "cores", lambda count=count: count)
         found.add(weights._digest_of(constants()))
 
     def refuse(_: threading.Thread) -> None:
@@ -89,7 +89,7 @@ def test_a_digest_changes_with_every_byte_and_place() -> None:
 
 
 def test_a_thread_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(processors, "cores", lambda: 2)
     monkeypatch.setattr(threading.Thread, "run", lambda _: None)
     with pytest.raises(MemoryError):
         weights._digest_of(constants())

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import numpy as np
 
+from openrknn.compute import processors
 from openrknn.container.bundle import forget_pages
 from openrknn.container.model import Model
 from openrknn.container.parts import Kind, Tensor
@@ -184,8 +185,7 @@ def _digest_of(constants: Iterable[tuple[int, memoryview]]) -> bytes:
     pieces = [(start + at, data[at : at + _HASHED_AT_ONCE])
               for start, data in constants for at in range(0, max(len(data), 1), _HASHED_AT_ONCE)]  # fmt: skip
     found = [b""] * len(pieces)
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    count = min(processors, _MOST_HASHING, len(pieces) or 1)
+    count = min(processors.cores(), _MOST_HASHING, len(pieces) or 1)
 
     def hash_some(first: int) -> None:
         for number in range(first, len(pieces), count):
